@@ -117,7 +117,7 @@ class Plain:
 
     def value(self, value: Any, field: str = "") -> Any:
         if isinstance(value, UUID):
-            return self.peer.names.get(value, "an id nobody has seen")
+            return self.peer.names.get(value, "an unknown id")
         if field in PRESENT_ONLY:
             return "a text" if value else value
         if field in self.by_nature:

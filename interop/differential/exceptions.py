@@ -195,26 +195,41 @@ def _recompressed(build: str) -> tuple[str, str]:
 
 
 _COMES_BACK = (
-    "a broker that comes back with its directories and addresses is registered at once: a living process would hold both. JVM Kafka waits "
-    "for the end of the old session"
+    "Odradek registers a restarted broker with the same directories and addresses at once, because two running processes cannot "
+    "share them. JVM Kafka waits until the old session has ended"
 )
-_UNCOMMITTED = "who reads the metadata log and is no replica sees what is committed; JVM Kafka shows what may still be taken back"
-_NULL_RECORDS = "JVM Kafka cannot write its answer to a FetchSnapshot that it refuses (the records are null), and says UNKNOWN_SERVER_ERROR"
-_CRASH = (
-    "JVM Kafka trips over it (an exception that it did not foresee becomes UNKNOWN_SERVER_ERROR); we name what is wrong with the request"
+_UNCOMMITTED = (
+    "Odradek shows committed records to a reader of the metadata log that is not a replica; JVM Kafka also shows records that may "
+    "still be truncated"
 )
-_CODEC = "JVM Kafka trips over it (UNKNOWN_SERVER_ERROR); we answer 76 for an unknown codec and 87 for framing that lies"
-_STRICT_TAGS = "tags must ascend and their number must fit; JVM Kafka reads a negative number as none and keeps the last of two equal tags"
-_COMPARED_AGAIN = "exact (JVM Kafka's answer is compared with ours to the request without those tags)"
-_NEGATIVE_LENGTH = "JVM Kafka takes any negative length for null; only -1 means that"
-_BUILDS = "recompressed by the broker: two builds of a codec write different bytes for the same records (which are compared)"
-_TWICE = "JVM Kafka takes the last entry's partitions for every entry with the id, and never looks at the others; we answer each"
+_NULL_RECORDS = (
+    "JVM Kafka cannot write its response to a FetchSnapshot request that it refuses (the records are null), and responds with "
+    "UNKNOWN_SERVER_ERROR"
+)
+_CRASH = "JVM Kafka fails with an unexpected exception (UNKNOWN_SERVER_ERROR); Odradek responds with a specific error code"
+_CODEC = (
+    "JVM Kafka fails with an unexpected exception (UNKNOWN_SERVER_ERROR); Odradek responds with 76 to an unknown codec and with 87 to "
+    "wrong framing"
+)
+_STRICT_TAGS = (
+    "Odradek requires ascending tags and a valid number of them; JVM Kafka reads a negative number as zero and keeps the last of two "
+    "equal tags"
+)
+_COMPARED_AGAIN = "exact (JVM Kafka's response is compared with Odradek's response to the request without those tags)"
+_NEGATIVE_LENGTH = "JVM Kafka treats any negative length as null; Odradek only -1"
+_BUILDS = (
+    "the broker recompresses the batch, and two builds of a codec write different bytes for the same records (the records are compared)"
+)
+_TWICE = (
+    "JVM Kafka uses the partitions of the last entry for every entry with the same id and ignores the other entries; Odradek answers "
+    "each entry"
+)
 _TWO_PHASE = "transaction.two.phase.commit.enable=true unstable.api.versions.enable=true"
-_PREPARED = "JVM Kafka 4.3 keeps no prepared transaction yet (KIP-939); we do"
+_PREPARED = "JVM Kafka 4.3 cannot keep a prepared transaction yet (KIP-939); Odradek can"
 
 _PRODUCED = r"responses\[[^]]+\]\.partition_responses\[0\]\.error_code"
 _NAN_QUOTA = r"(controller )?ALTER_CLIENT_QUOTAS v\d+ \w+=nan"
-_NO_NUMBER = "JVM Kafka takes a quota that is not a number; we refuse it"
+_NO_NUMBER = "JVM Kafka accepts a quota that is not a number; Odradek refuses it"
 _PAYLOAD = r"responses\[0\]\.partitions\[0\]\.records\.batches\[\d+\]\.payload"
 _TXN_PARTITIONS = r"results_by_transaction\[[^] ]+\]\.topic_results\[transactional\]\.results_by_partition"
 _DEFAULT_OF_A_GIVEN_KEY = r"synonyms\[1\]\.value"
@@ -225,14 +240,20 @@ _LEADER_ENDPOINTS = [{"node_id": 1, "host": "127.0.0.1", "port": "(controller po
 
 EXCEPTIONS: tuple[Excepted, ...] = (
     # What is not there yet, and says so in ApiVersions.
-    Excepted(r"(controller )?API_VERSIONS .*", r"api_keys\[\d+\]", MISSING, advertised, "an API that is not served yet is not advertised"),
+    Excepted(
+        r"(controller )?API_VERSIONS .*",
+        r"api_keys\[\d+\]",
+        MISSING,
+        advertised,
+        "Odradek does not advertise an API that it does not serve yet",
+    ),
     *(
         Excepted(
             r"(controller )?API_VERSIONS v[34] .*",
             rf"finalized_features\[{re.escape(name)}\]",
             MISSING,
             {"name": name, "max_version_level": 1, "min_version_level": 1},
-            "a feature that is not served yet is not finalized",
+            "Odradek does not finalize a feature that it does not serve yet",
         )
         for name in FEATURES_TO_COME
     ),
@@ -242,7 +263,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
             rf"supported_features\[{re.escape(name)}\]",
             MISSING,
             {"name": name, "min_version": 0, "max_version": 1},
-            "a feature that is not served yet is not supported",
+            "Odradek does not list a feature that it does not serve yet as supported",
         )
         for name in FEATURES_TO_COME
     ),
@@ -254,7 +275,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
             + (_DEFAULT_OF_A_GIVEN_KEY if key == "listeners" else r"(synonyms\[0\]\.)?value"),
             own.default,
             own.kafka,
-            f"our own default for {key}: {own.reason}",
+            f"Odradek's default for {key} is different: {own.reason}",
         )
         for key, own in OWN_DEFAULTS.items()
     ),
@@ -268,7 +289,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
             rf"responses\[0\]\.{field}",
             ours,
             theirs,
-            "kept by Kafka under a spelling that no broker reads; we refuse to ignore it",
+            "Kafka stores them, though no broker is named 01 or +1; Odradek refuses them",
         )
         for field, ours, theirs in (("error_code", INVALID_REQUEST, 0), ("error_message", "a text", None))
     ),
@@ -278,16 +299,18 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         r"",
         both_refused,
         SILENT,
-        "JVM Kafka never answers a resource that stands twice in exactly the same form; we refuse both",
+        "JVM Kafka never responds when the same resource is named twice; Odradek refuses both",
     ),
-    Excepted(r"PRODUCE v\d+ null records", r"", null_records_refused, SILENT, "JVM Kafka never answers null records; we refuse them"),
+    Excepted(
+        r"PRODUCE v\d+ null records", r"", null_records_refused, SILENT, "JVM Kafka never responds to null records; Odradek refuses them"
+    ),
     Excepted(r"PRODUCE v\d+ unknown compression", _PRODUCED, UNSUPPORTED_COMPRESSION_TYPE, UNKNOWN_SERVER_ERROR, _CODEC),
     Excepted(
         r"PRODUCE v[56] unknown compression",
         r"responses\[[^]]+\]\.partition_responses\[0\]\.log_start_offset",
         0,
         -1,
-        "as above: before version 7 JVM Kafka trips over the codec while it looks at the request, and refuses all of it",
+        "before version 7 JVM Kafka fails at the unknown codec while it checks the request, and refuses the whole request",
     ),
     Excepted(r"PRODUCE v\d+ compression bits lie", _PRODUCED, INVALID_RECORD, UNKNOWN_SERVER_ERROR, _CODEC),
     Excepted(
@@ -313,7 +336,8 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         r"",
         {"throttle_time_ms": 0, "error_code": 0, "results_by_transaction": {}, "results_by_topic_v3_and_below": {}},
         SILENT,
-        "JVM Kafka answers with the last transaction's result and so never when there is none; we answer with none",
+        "JVM Kafka sends its response with the result of the last transaction, and so never responds to an empty request; Odradek "
+        "responds with an empty result",
     ),
     Excepted(
         r"ADD_PARTITIONS_TO_TXN v[45] the same id twice",
@@ -354,7 +378,13 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         r"(controller )?[A-Z_]+ v\d+ tagged (field twice|fields without end)", r"", CLOSED, an_answer, _STRICT_TAGS, bound=_COMPARED_AGAIN
     ),
     Excepted(r"frame with header tags without end", r"", CLOSED, _HEADER_OF_VERSIONS, _STRICT_TAGS),
-    Excepted(r"METADATA v[0-3] a name that is not UTF-8", r"", CLOSED, invalid_topic, "JVM Kafka puts U+FFFD for bytes that are not UTF-8"),
+    Excepted(
+        r"METADATA v[0-3] a name that is not UTF-8",
+        r"",
+        CLOSED,
+        invalid_topic,
+        "JVM Kafka replaces bytes that are not UTF-8 with U+FFFD; Odradek closes the connection",
+    ),
     Excepted(
         r"(controller )?ELECT_LEADERS v1 huge first length",
         r"",
@@ -377,7 +407,8 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         r"responses\[0\]\.error_code",
         INVALID_REQUEST,
         INVALID_CONFIG,
-        "loggers are not the controller's; JVM Kafka says that of AlterConfigs too, and here that the key is wrong",
+        "loggers do not belong to the controller: INVALID_REQUEST. JVM Kafka responds with INVALID_REQUEST to AlterConfigs, but "
+        "here with INVALID_CONFIG",
     ),
     Excepted(
         r"controller FETCH v\d+ from the end, as the leader itself",
@@ -409,9 +440,9 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         r"results\[[^]]+\]\.usable_bytes",
         int_above_zero,
         int_above_zero,
-        "the free space of the one disk that both write to changes from moment to moment",
+        "both use one disk, whose free space changes all the time",
         together=alike(100 - SPACE_PERCENT, 100 + SPACE_PERCENT),
-        bound=f"{SPACE_PERCENT} % apart at most",
+        bound=f"{SPACE_PERCENT} % difference at most",
     ),
     *(
         Excepted(
@@ -421,7 +452,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
             int_above_zero,
             _BUILDS,
             together=alike(least, most, LOG_SLACK_BYTES),
-            bound=f"our size of {build} is {least} to {most} %, give or take some bytes",
+            bound=f"Odradek's size of {build} is {least} to {most} % of JVM Kafka's, with some bytes of tolerance",
         )
         for build, (least, most) in BUILDS_PERCENT.items()
     ),
@@ -433,7 +464,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
             some_bytes,
             _BUILDS,
             together=alike(least, most, BATCH_SLACK_BYTES),
-            bound=f"our size of {build} is {least} to {most} %, give or take some bytes",
+            bound=f"Odradek's size of {build} is {least} to {most} % of JVM Kafka's, with some bytes of tolerance",
         )
         for build, (least, most) in BUILDS_PERCENT.items()
     ),

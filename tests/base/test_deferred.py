@@ -60,7 +60,7 @@ def test_the_first_result_stays_and_everybody_hears_it_once_in_order() -> None:
     deferred: Deferred[int] = Deferred()
     deferred.add_callback(lambda done: heard.append(("first", done.result())))
     deferred.add_callback(lambda done: heard.append(("second", done.result())))
-    with pytest.raises(RuntimeError, match="not there yet"):
+    with pytest.raises(RuntimeError, match="not available yet"):
         deferred.result()
     assert deferred.complete(1)
     assert not deferred.complete(2)

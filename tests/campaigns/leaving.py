@@ -134,7 +134,7 @@ def leave(cluster: MixedCluster, node: int, patience_s: float) -> Round:
             log.seek(sizes[other])
             texts[other] = log.read()
     loads = [int(found[3]) for text in texts.values() for found in LOADED.finditer(text)]
-    alone = "leaving anyway" in texts[node]
+    alone = "leaving without its consent" in texts[node]
     epochs = epoch_of(cluster) - epoch
     begin = time.monotonic()
     cluster.start(node, timeout=patience_s)

@@ -139,4 +139,4 @@ def test_a_cluster_serves_and_comes_back_with_its_records(tmp_path: Path) -> Non
                 status = end(process)
             assert status == 0
     for member in existing_members(directory):
-        assert "leaving anyway" not in member.log.read_text(), "it waited a session for a controller that had ended"
+        assert "leaving without its consent" not in member.log.read_text(), "it waited a session for a controller that had ended"

@@ -139,7 +139,7 @@ MISTAKES = (
         2,
         f"odradek consume: --schema-registry-property a: expected KEY=VALUE; {CONSUME}",
     ),
-    Mistake("consume -t there -s avro -r @/none", 1, "odradek consume: @/none is no folder of schemas"),
+    Mistake("consume -t there -s avro -r @/none", 1, "odradek consume: @/none is not a folder"),
     Mistake(
         "consume -t there -s avro -r http://localhost:1 --schema-registry-property a=b",
         1,

@@ -108,7 +108,9 @@ MISTAKES = (
         "odradek groups: topic there has no partition 2; its partitions are 0 to 1",
     ),
     Mistake("groups reset-offsets g --from-file /none.csv", 1, "odradek groups: /none.csv: No such file or directory"),
-    Mistake("groups validate-regex 'a('", 1, "odradek groups: The regular expression is invalid: 'a(' is no valid pattern: missing ): a("),
+    Mistake(
+        "groups validate-regex 'a('", 1, "odradek groups: The regular expression is invalid: 'a(' is not a valid pattern: missing ): a("
+    ),
     Mistake("groups validate-regex", 2, f"odradek groups: Missing argument 'PATTERN'; {SEE.format('groups validate-regex')}"),
     # -- transactions --------------------------------------------------------------------------------------------------------------------
     Mistake(

@@ -192,13 +192,14 @@ MISTAKES = (
     Mistake(
         "start @/acls.properties",
         1,
-        "odradek start: @/acls.properties:7: authorizer.class.name=com.example.Authorizer: there is no such authorizer here, "
-        "only org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "odradek start: @/acls.properties:7: authorizer.class.name=com.example.Authorizer: unknown authorizer; "
+        "the only one is org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     ),
     Mistake(
         "start @/vault.properties",
         1,
-        "odradek start: @/vault.properties:8: config.providers.vault.class=com.example.Vault: classes of Java cannot run here; there are "
+        "odradek start: @/vault.properties:8: config.providers.vault.class=com.example.Vault: Java classes cannot run here; "
+        "the supported classes are "
         "org.apache.kafka.common.config.provider.FileConfigProvider, <*>",
     ),
     Mistake(
@@ -210,9 +211,9 @@ MISTAKES = (
     Mistake(
         "start @/policy.properties",
         1,
-        "odradek start: create.topic.policy.class.name=com.example.Policy: there is no entry point of this name in the group "
-        "odradek.policies, and classes of Java cannot run here; install a package that has it, or name a class of "
-        "Python, package.module:Class",
+        "odradek start: create.topic.policy.class.name=com.example.Policy: the group odradek.policies has no "
+        "entry point of this name, and Java classes cannot run here; install a package that has it, or name a Python class, "
+        "package.module:Class",
     ),
     Mistake(
         "start @/provider.properties",
@@ -223,7 +224,7 @@ MISTAKES = (
     Mistake(
         "start @/zookeeper.properties",
         1,
-        "odradek start: @/zookeeper.properties:1: zookeeper.connect: there is no ZooKeeper since Kafka 4.0; leave the key out",
+        "odradek start: @/zookeeper.properties:1: zookeeper.connect: Kafka 4.0 removed ZooKeeper; leave the key out",
     ),
     Mistake(
         "start @/everywhere.properties",
@@ -288,7 +289,7 @@ MISTAKES = (
     Mistake(
         "start --override listeners=9092",
         1,
-        "odradek start: Invalid value 9092 for configuration listeners: a listener is written NAME://host:port, "
+        "odradek start: Invalid value 9092 for configuration listeners: a listener must have the form NAME://host:port, "
         "such as PLAINTEXT://localhost:9092",
     ),
     Mistake(
@@ -309,7 +310,7 @@ MISTAKES = (
     Mistake(
         "start --override listener.name.outside.ssl.client.auth=none",
         1,
-        "odradek start: listener.name.outside.ssl.client.auth: there is no listener OUTSIDE in listener.security.protocol.map",
+        "odradek start: listener.name.outside.ssl.client.auth: the listener OUTSIDE is not in listener.security.protocol.map",
     ),
     # -- start: directories --------------------------------------------------------------------------------------------------------------
     Mistake(
@@ -340,7 +341,7 @@ MISTAKES = (
     Mistake(
         "start --data-dir @/foreign",
         1,
-        "odradek start: @/foreign is not formatted and not empty: it holds holiday.jpg, letters; a log directory must be new, or empty; "
+        "odradek start: @/foreign is not formatted and not empty: it contains holiday.jpg, letters; a log directory must be new, or empty; "
         "choose another directory with --data-dir DIRECTORY",
     ),
     Mistake(
@@ -375,7 +376,7 @@ MISTAKES = (
     Mistake(
         "start --data-dir @/unknownVersion",
         1,
-        "odradek start: @/unknownVersion/meta.properties: version 2 is unknown; versions 0 and 1 can be used",
+        "odradek start: @/unknownVersion/meta.properties: unknown version 2; the known versions are 0 and 1",
     ),
     # -- storage -------------------------------------------------------------------------------------------------------------------------
     Mistake("storage frob", 2, f"odradek storage: No such command 'frob'; {SEE.format('storage')}"),
@@ -410,18 +411,18 @@ MISTAKES = (
         "storage format -c @/node.properties -t x",
         1,
         "odradek storage: Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
-        "--standalone, --initial-controllers, or --no-initial-controllers. A node that is all of its cluster takes --standalone.",
+        "--standalone, --initial-controllers, or --no-initial-controllers. Use --standalone for a cluster with a single node.",
     ),
     Mistake(
         "storage format -c @/node.properties -t ''  -s",
         1,
-        "odradek storage: You must specify the cluster id; `odradek storage random-uuid` makes one.",
+        "odradek storage: You must specify the cluster id; `odradek storage random-uuid` prints a new one.",
     ),
     Mistake(
         "storage format -c @/node.properties -t x -I 1@localhost",
         1,
-        "odradek storage: No colon following hostname could be found. An initial controller is written id@host:port:directory-id, "
-        "not 1@localhost",
+        "odradek storage: No colon following hostname could be found. An initial controller has the form id@host:port:directory-id, "
+        "but is 1@localhost",
     ),
     Mistake(
         "storage format -c @/node.properties -t x -s -r 9.9",
@@ -442,12 +443,14 @@ MISTAKES = (
     Mistake(
         "storage format -c @/half.properties -t x -s -g",
         1,
-        "odradek storage: Invalid cluster.id in: @/formatted/meta.properties. Expected x, but read theCluster; it belongs to that cluster.",
+        "odradek storage: Invalid cluster.id in: @/formatted/meta.properties. Expected x, but read theCluster; "
+        "the directory belongs to that cluster.",
     ),
     Mistake(
         "storage format -c @/foreign.properties -t x -s",
         1,
-        "odradek storage: @/foreign is not formatted and not empty: it holds holiday.jpg, letters; a log directory must be new, or empty",
+        "odradek storage: @/foreign is not formatted and not empty: it contains holiday.jpg, letters; a log directory must be "
+        "new, or empty",
     ),
     Mistake(
         "storage format -c @/file.properties -t x -s",
@@ -473,7 +476,7 @@ MISTAKES = (
     Mistake(
         "storage feature-dependencies -f none.version=1",
         1,
-        "odradek storage: there is no feature none.version; `odradek storage version-mapping` lists features and levels",
+        "odradek storage: the feature none.version does not exist; `odradek storage version-mapping` lists features and levels",
     ),
     Mistake(
         "storage feature-dependencies -f metadata.version=99", 1, "odradek storage: Unknown metadata.version 99; the levels are 7 to 30"
@@ -601,7 +604,7 @@ def test_what_a_log_directory_may_hold_before_it_is_formatted(tmp_path: Path, co
     format_it = ("storage", "format", "-c", f"{tmp_path}/node.properties", "-t", "theCluster", "--standalone")
     (data / "diary").touch()
     refused = command(*format_it)
-    assert (refused.status, "it holds diary;" in refused.err) == (1, True)
+    assert (refused.status, "it contains diary;" in refused.err) == (1, True)
     assert not (data / "meta.properties").exists()
     (data / "diary").unlink()
     done = command(*format_it)

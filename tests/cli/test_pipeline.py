@@ -122,7 +122,7 @@ def test_a_spark_without_the_format(
     spark.is_of(version)
     command("pipeline", "init", "orders", "--to", to, "-b", bootstrap)
     way_out = f"an environment with pip install 'pyspark[pipelines]=={newest}.*' can run it"
-    assert command("pipeline", "run", "orders") == Answer(1, "", f"odradek pipeline: {served}, and this is {version}; {way_out}\n")
+    assert command("pipeline", "run", "orders") == Answer(1, "", f"odradek pipeline: {served}, but this is {version}; {way_out}\n")
     assert not Path("orders/words").exists()
 
 
@@ -142,10 +142,10 @@ def test_what_is_missing_is_said_in_a_line(spark: Spark, command: Command, monke
     assert answer.err.endswith("Start a broker with `odradek start`, or name another one with -b HOST:PORT\n")
 
     def no_java() -> int:
-        raise spark_environment.JavaMissing("There is no java on the PATH.")
+        raise spark_environment.JavaMissing("java is not on the PATH.")
 
     monkeypatch.setattr(pipeline_run, "check_java", no_java)
-    assert command("pipeline", "run", "orders").err == "odradek pipeline: There is no java on the PATH.\n"
+    assert command("pipeline", "run", "orders").err == "odradek pipeline: java is not on the PATH.\n"
 
 
 def test_without_pyspark(command: Command, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

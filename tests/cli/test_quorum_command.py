@@ -108,7 +108,7 @@ def test_a_controller_is_read_from_its_file_and_directory(tmp_path: Path) -> Non
         ("names=CONTROLLER,SECURE", "names=OTHER", "contains OTHER, but listeners and advertised.listeners do not"),
         ("log.dirs=@/data,@/more", "", "metadata.log.dir and log.dirs are missing"),
         ("log.dirs=@/data,@/more", "log.dirs=@/more", "is not formatted"),
-        ("CONTROLLER://:9093", "CONTROLLER:9093", "a listener is written"),
+        ("CONTROLLER://:9093", "CONTROLLER:9093", "a listener must have the form"),
     ],
 )
 def test_a_file_that_is_no_controllers(line: str, instead: str, said: str, tmp_path: Path, command: Command) -> None:

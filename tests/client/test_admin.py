@@ -156,7 +156,7 @@ def test_an_answer_that_leaves_out_an_item_is_an_error_of_that_item() -> None:
         world.on(DeleteRecordsRequest, answer)
         found = await world.admin.try_delete_records({P0: 1, P1: 1})
         assert found[P0] == 7
-        assert str(found[P1]) == "UNKNOWN_SERVER_ERROR: the broker's answer leaves out t-1"
+        assert str(found[P1]) == "UNKNOWN_SERVER_ERROR: the broker's response does not contain t-1"
 
     play(story)
 
@@ -188,7 +188,9 @@ def test_a_spec_that_one_leader_does_not_know_is_an_error_of_its_partitions_alon
 
         world.on(ListOffsetsRequest, answer)
         found = await world.admin.try_list_offsets({P0: OffsetSpec.MAX_TIMESTAMP, P1: OffsetSpec.LATEST})
-        assert str(found[P0]) == "UNSUPPORTED_VERSION: the broker serves LIST_OFFSETS up to 6, MAX_TIMESTAMP of t-0 needs version 7"
+        assert (
+            str(found[P0]) == "UNSUPPORTED_VERSION: the broker supports LIST_OFFSETS up to version 6; MAX_TIMESTAMP of t-0 needs version 7"
+        )
         assert found[P1] == (5, -1, None)
 
     play(story, served={ApiKey.LIST_OFFSETS: (1, 6)})
@@ -408,7 +410,7 @@ def test_a_broker_is_asked_for_its_own_configuration_and_any_for_the_others() ->
 @pytest.mark.parametrize("name", ["two", "-1", "٣"])
 def test_a_broker_has_a_number(name: str) -> None:
     async def story(world: AdminWorld) -> None:
-        with pytest.raises(ValueError, match="a broker is named by its number"):
+        with pytest.raises(ValueError, match="must be the number of a broker"):
             await world.admin.describe_configs([ConfigResource("broker", name)])
         with pytest.raises(ValueError, match="one of topic, broker, broker_logger, client_metrics, group"):
             await world.admin.describe_configs([ConfigResource("topics", name)])
@@ -480,7 +482,7 @@ def test_a_question_to_any_broker_is_asked_again_while_that_can_help() -> None:
 def test_what_the_version_lacks_is_said_and_not_dropped() -> None:
     async def story(world: AdminWorld) -> None:
         with pytest.raises(
-            KafkaError, match="UNSUPPORTED_VERSION: the broker is too old for this: DESCRIBE_CLUSTER version 1 has no field"
+            KafkaError, match="UNSUPPORTED_VERSION: the broker is too old for this call: DESCRIBE_CLUSTER version 1 does not have the field"
         ):
             await world.admin.describe_cluster(include_fenced_brokers=True)
         assert world.asked(DescribeClusterRequest) == []

@@ -143,11 +143,11 @@ def test_an_old_broker_says_neither_state_nor_type_and_cannot_choose_by_them() -
     async def story(world: AdminWorld) -> None:
         world.on(ListGroupsRequest, listing({1: ["consumer-a"]}))  # type: ignore[arg-type]
         assert await world.admin.list_groups() == [GroupListing("consumer-a", None, "consumer", None)]
-        with pytest.raises(KafkaError, match=r"UNSUPPORTED_VERSION: .* up to 3, asking by states needs version 4"):
+        with pytest.raises(KafkaError, match=r"UNSUPPORTED_VERSION: .* up to version 3; filtering by states needs version 4"):
             await world.admin.list_groups(states=["stable"])
-        with pytest.raises(KafkaError, match=r"UNSUPPORTED_VERSION: .* up to 3, asking by types needs version 5"):
+        with pytest.raises(KafkaError, match=r"UNSUPPORTED_VERSION: .* up to version 3; filtering by types needs version 5"):
             await world.admin.list_groups(types=[GroupType.CLASSIC])
-        with pytest.raises(ValueError, match="'stabel' is none of"):
+        with pytest.raises(ValueError, match="'stabel' must be one of"):
             await world.admin.list_groups(states=["stabel"])
         assert len(world.asked(ListGroupsRequest)) == 3
 
@@ -305,7 +305,7 @@ def test_a_broker_that_lists_only_client_metrics_is_asked_for_nothing_else() -> 
         each = ListConfigResourcesResponse.ConfigResource
         world.on(ListConfigResourcesRequest, lambda node, request: ListConfigResourcesResponse(config_resources=[each(resource_name="m")]))
         assert await world.admin.list_client_metrics_resources() == ["m"]
-        with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION: the broker lists only client metrics"):
+        with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION: the broker can list only client-metrics resources"):
             await world.admin.list_config_resources()
 
     play(story, served={ApiKey.LIST_CONFIG_RESOURCES: (0, 0)})

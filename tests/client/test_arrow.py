@@ -123,9 +123,9 @@ def test_times_headers_and_nulls(bootstrap: str, topic: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "partition", "error", "words"),
     [
-        ({"value": [b"a", b"b"], "partition": [0, 9]}, None, ValueError, "has partitions 0 to 3, but a row asks for 9"),
-        ({"value": [b"a"]}, 9, ValueError, "has partitions 0 to 3, but a row asks for 9"),
-        ({"value": [b"a"], "partition": [0]}, 1, ValueError, "contradict"),
+        ({"value": [b"a", b"b"], "partition": [0, 9]}, None, ValueError, "has partitions 0 to 3, but a row names partition 9"),
+        ({"value": [b"a"]}, 9, ValueError, "has partitions 0 to 3, but a row names partition 9"),
+        ({"value": [b"a"], "partition": [0]}, 1, ValueError, "not both"),
         ({"value": [b"a"], "colour": ["red"]}, None, ValueError, "'colour'"),
         ({"key": [b"a"]}, None, KeyError, "value"),
         ({"value": [b"a", b"x" * 3_000_000]}, 0, KafkaError, "max.request.size"),

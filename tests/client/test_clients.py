@@ -245,7 +245,7 @@ def test_records_are_deleted(bootstrap: str, topic: str) -> None:
         ({"transactional.id": "x", "acks": "1"}, "transactional.id needs acks=all"),
         (
             {"transactional.id": "x", "transaction.two.phase.commit.enable": True, "transaction.timeout.ms": 5},
-            "transaction.timeout.ms has no meaning with transaction.two.phase.commit.enable",
+            "transaction.timeout.ms has no effect with transaction.two.phase.commit.enable",
         ),
         ({"linger.ms": "soon"}, "linger.ms"),
         ({"enable.idempotence": True, "acks": "1"}, "enable.idempotence=true needs acks=all"),

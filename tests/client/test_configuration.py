@@ -233,10 +233,10 @@ def test_addresses_of_servers(entry: str) -> None:
     ("settings", "said"),
     [
         ({"bootstrap.servers": "::1:9092"}, "::1:9092 for configuration bootstrap.servers"),
-        ({"bootstrap.servers": ""}, "bootstrap.servers names no server"),
-        ({"bootstrap.controllers": "a:1", "bootstrap.servers": "b:1"}, "a client has one of them"),
+        ({"bootstrap.servers": ""}, "bootstrap.servers does not name any server"),
+        ({"bootstrap.controllers": "a:1", "bootstrap.servers": "b:1"}, "give one of them"),
         ({"bootstrap.controllers": "a"}, "a for configuration bootstrap.controllers"),
-        ({"enable.metrics.push": True}, "enable.metrics.push=true is not served"),
+        ({"enable.metrics.push": True}, "enable.metrics.push=true is not supported"),
         ({"client.dns.lookup": "default"}, "client.dns.lookup"),
         ({"metadata.recovery.strategy": "hope"}, "metadata.recovery.strategy"),
         ({"security.protocol": "TLS"}, "security.protocol"),

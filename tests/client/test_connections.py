@@ -70,9 +70,9 @@ def test_what_each_address_said_is_told() -> None:
         with pytest.raises(NoBrokersAvailable) as raised:
             await client.node(BOOTSTRAP)
         for said in (
-            "nobody listens on ('10.0.0.1'",
+            "no listener at ('10.0.0.1'",
             "(10.0.0.2)",
-            "nowhere:9092: the name cannot be resolved",
+            "nowhere:9092: the host name cannot be resolved",
             "cannot connect to [::1]:9093",
         ):
             assert said in str(raised.value)
@@ -107,7 +107,7 @@ def test_the_time_to_connect_doubles_up_to_its_limit() -> None:
         took: list[float] = []
         for _ in range(5):
             begin = loop.time()
-            with pytest.raises(NoBrokersAvailable, match="did not answer in"):
+            with pytest.raises(NoBrokersAvailable, match="did not respond within"):
                 await client.node(BOOTSTRAP)
             took.append(loop.time() - begin)
         await client.close()
@@ -138,7 +138,7 @@ class _Silent(asyncio.Protocol):
         (b"SSH-2.0-OpenSSH\r\n", "it speaks SSH"),
         (b"\x7f\xff\xff\xff garbage", "a frame of 2147483647 bytes"),
         (b"\x00\x20\x00\x00", "a frame of 2097152 bytes"),
-        (b"\x00\x00\x00\x04\x00\x00\x00\x63", "response 99 where 0 was due"),
+        (b"\x00\x00\x00\x04\x00\x00\x00\x63", "response 99 instead of 0"),
     ],
 )
 def test_who_does_not_speak_kafka_is_named(says: bytes, said: str) -> None:
@@ -163,7 +163,9 @@ def test_a_broker_that_ends_after_the_greeting_may_want_another_security_protoco
 
         brokers = ScriptedBrokers(loop, 1, answer)
         client = cluster(loop)
-        with pytest.raises(ConnectionLost, match=r"at the first request; is security.protocol=PLAINTEXT what it speaks there"):
+        with pytest.raises(
+            ConnectionLost, match=r"at the first request; check that this listener's protocol is security.protocol=PLAINTEXT"
+        ):
             await client.refresh()
         await client.close()
 
@@ -177,7 +179,9 @@ def test_what_a_broker_does_not_serve_is_told_with_its_name_and_versions(monkeyp
         serving(loop)
         client = cluster(loop)
         await client.refresh([TOPIC])
-        with pytest.raises(KafkaError, match=r"broker 1 at broker1:9092 serves HEARTBEAT 100 to 101, this client needs one of 0 to 4"):
+        with pytest.raises(
+            KafkaError, match=r"broker 1 at broker1:9092 supports HEARTBEAT 100 to 101, this client needs a version from 0 to 4"
+        ):
             await beat(client, 1)
         await client.close()
 

@@ -35,7 +35,7 @@ def test_every_call_in_another_event_loop_says_so(bootstrap: str, topic: str) ->
         return client, await AsyncAdmin(bootstrap_servers=bootstrap).start()
 
     async def use(call: Callable[[], Awaitable[object]]) -> None:
-        with pytest.raises(OdradekError, match="made in another event loop"):
+        with pytest.raises(OdradekError, match="created in another event loop"):
             await call()
 
     with asyncio.Runner() as home:
@@ -43,7 +43,7 @@ def test_every_call_in_another_event_loop_says_so(bootstrap: str, topic: str) ->
         for call in CALLS.values():
             asyncio.run(use(lambda call=call: call(client, where)))  # type: ignore[misc]
         asyncio.run(use(admin.list_topics))
-        with pytest.raises(OdradekError, match="made in another event loop"):
+        with pytest.raises(OdradekError, match="created in another event loop"):
             client.seek(where, 0)
         home.run(client.close())
         home.run(admin.close())

@@ -86,7 +86,7 @@ def test_every_call_of_a_producer_in_a_forked_child_says_so_at_once(bootstrap: s
                 try:
                     found[name] = f"returned {call()!r}"
                 except OdradekError as error:
-                    if "made before a fork" not in str(error):
+                    if "created before a fork" not in str(error):
                         found[name] = repr(error)
             return found
 
@@ -116,7 +116,7 @@ def test_other_blocking_clients_say_so_too(bootstrap: str, topic: str, kind: typ
     with kind(bootstrap_servers=bootstrap) as client:
         calls = {"Consumer": ["poll", "close"], "Admin": ["list_topics", "close"]}[kind.__name__]
         for name in calls:
-            assert "made before a fork" in in_a_child(getattr(client, name))
+            assert "created before a fork" in in_a_child(getattr(client, name))
 
 
 def test_an_asyncio_producer_in_another_event_loop_says_so_at_once(bootstrap: str, topic: str) -> None:
@@ -146,7 +146,7 @@ def test_an_asyncio_producer_in_another_event_loop_says_so_at_once(bootstrap: st
     try:
         producer = loop.run_until_complete(made())
         asyncio.run(use(producer))
-        assert "made before a fork" in in_a_child(lambda: asyncio.run(producer.flush()))
+        assert "created before a fork" in in_a_child(lambda: asyncio.run(producer.flush()))
         loop.run_until_complete(producer.close())
     finally:
         loop.close()
@@ -237,4 +237,4 @@ def test_a_result_waited_for_in_the_clients_own_loop_is_an_error_and_no_standsti
         producer.partitions_for(topic)
         producer.send(topic, b"x", partition=0, on_delivery=wait)
         assert heard.wait(_SECONDS)
-        assert "hand the work to another thread" in str(said[0])
+        assert "pass the work to another thread" in str(said[0])

@@ -71,17 +71,17 @@ def test_another_password_is_no_proof(password: str) -> None:
 @pytest.mark.parametrize(
     ("challenge", "why"),
     [
-        (RFC_7677_FIRST.replace(b"r=rO", b"r=rX"), "nonce does not begin with ours"),
-        (b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "adds nothing"),
+        (RFC_7677_FIRST.replace(b"r=rO", b"r=rX"), "nonce does not extend"),
+        (b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "nonce does not extend"),
         (RFC_7677_FIRST.replace(b"i=4096", b"i=4095"), "4095 iterations"),
         (RFC_7677_FIRST.replace(b"i=4096", b"i=%d" % (MAX_ITERATIONS + 1)), "iterations"),
-        (RFC_7677_FIRST.replace(b"i=4096", b"i=-1"), "no SCRAM"),
-        (RFC_7677_FIRST.replace(b"i=4096", b"i=" + b"9" * 5000), "no SCRAM"),
+        (RFC_7677_FIRST.replace(b"i=4096", b"i=-1"), "not a SCRAM message"),
+        (RFC_7677_FIRST.replace(b"i=4096", b"i=" + b"9" * 5000), "not a SCRAM message"),
         (RFC_7677_FIRST.replace(b"W22ZaJ0SNY7soEsUEjb6gQ==", b""), "no salt"),
-        (RFC_7677_FIRST.replace(b"W22Z", b"!!!!"), "no SCRAM"),
-        (b"m=must," + RFC_7677_FIRST, "extension that is not known"),
-        (b"", "no SCRAM"),
-        (b"\xff\xfe", "no SCRAM"),
+        (RFC_7677_FIRST.replace(b"W22Z", b"!!!!"), "not a SCRAM message"),
+        (b"m=must," + RFC_7677_FIRST, "unknown extension"),
+        (b"", "not a SCRAM message"),
+        (b"\xff\xfe", "not a SCRAM message"),
     ],
 )
 def test_a_first_message_of_a_server_that_is_none(challenge: bytes, why: str) -> None:

@@ -113,21 +113,24 @@ def _pkcs12(made: Certificates, tmp_path: Path) -> str:
         ),
         ({"ssl_truststore_type": "BCFKS"}, "BCFKS for configuration ssl.truststore.type"),
         ({"ssl_truststore_location": _keystore}, "store.jks .ssl.truststore.location. cannot be read: it is cut off"),
-        ({"ssl_keystore_location": _pkcs12}, "ssl.keystore.password is missing: .*store.p12 is a store of the type PKCS12"),
+        ({"ssl_keystore_location": _pkcs12}, "ssl.keystore.password is missing: .*store.p12 is a keystore of type PKCS12"),
         ({"ssl_keystore_location": _pkcs12, "ssl_keystore_password": "secret"}, "ssl.keystore.password is missing or wrong"),
         ({"ssl_keystore_location": _pkcs12, "ssl_keystore_type": "PEM"}, "looks like PKCS12, but ssl.keystore.type=PEM"),
         ({"ssl_keystore_location": lambda made, _: str(made.client), "ssl_keystore_type": "JKS"}, "ssl.keystore.type=PEM is missing"),
         ({"ssl_truststore_location": "/nowhere"}, "/nowhere for configuration ssl.truststore.location: No such file"),
-        ({"ssl_truststore_certificates": "secret"}, "ssl.truststore.certificates holds no certificates"),
-        ({"ssl_truststore_certificates": "-----BEGIN CERTIFICATE-----c2VjcmV0-----END CERTIFICATE-----"}, "holds no certificates"),
+        ({"ssl_truststore_certificates": "secret"}, "ssl.truststore.certificates contains no readable certificates"),
+        ({"ssl_truststore_certificates": "-----BEGIN CERTIFICATE-----c2VjcmV0-----END CERTIFICATE-----"}, "no readable certificates"),
         ({"ssl_truststore_password": "secret"}, "ssl.truststore.password has no effect"),
         ({"ssl_keystore_password": "secret"}, "ssl.keystore.password has no effect without"),
-        ({"ssl_keystore_location": lambda made, _: str(made.client), "ssl_keystore_password": "secret"}, "key's own is ssl.key.password"),
-        ({"ssl_keystore_certificate_chain": "secret"}, "together or not at all"),
-        ({"ssl_keystore_key": "secret"}, "together or not at all"),
+        (
+            {"ssl_keystore_location": lambda made, _: str(made.client), "ssl_keystore_password": "secret"},
+            "password of the key is ssl.key.password",
+        ),
+        ({"ssl_keystore_certificate_chain": "secret"}, "need each other"),
+        ({"ssl_keystore_key": "secret"}, "need each other"),
         ({"ssl_keystore_certificate_chain": "secret", "ssl_keystore_key": "secret"}, "no private key"),
         ({"ssl_key_location": lambda made, _: str(made.client)}, "needs ssl.certificate.location"),
-        ({"ssl_keystore_location": lambda made, _: str(made.authority)}, "ssl.keystore.location: there is no private key in it"),
+        ({"ssl_keystore_location": lambda made, _: str(made.authority)}, "ssl.keystore.location: it contains no private key"),
         ({"ssl_keystore_location": lambda made, _: str(made.encrypted)}, "ssl.key.password is missing"),
         ({"ssl_keystore_location": lambda made, _: str(made.encrypted), "ssl_key_password": "secret"}, "a wrong ssl.key.password"),
         (
@@ -135,13 +138,13 @@ def _pkcs12(made: Certificates, tmp_path: Path) -> str:
                 "ssl_certificate_location": lambda made, _: str(made.folder / "client.crt"),
                 "ssl_key_location": lambda made, _: str(made.folder / "broker.key"),
             },
-            "a key of another certificate",
+            "the key of another certificate",
         ),
         ({"ssl_enabled_protocols": "TLSv1.1"}, "TLSv1.1 for configuration ssl.enabled.protocols"),
         ({"ssl_protocol": "SSLv3"}, "SSLv3 for configuration ssl.protocol"),
         ({"ssl_cipher_suites": "NONSENSE"}, "NONSENSE for configuration ssl.cipher.suites"),
-        ({"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, "takes all of them"),
-        ({"ssl_enabled_protocols": "TLSv1.3", "ssl_cipher_suites": "ECDHE-RSA-AES128-GCM-SHA256"}, "leave no protocol"),
+        ({"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, "allows all of them"),
+        ({"ssl_enabled_protocols": "TLSv1.3", "ssl_cipher_suites": "ECDHE-RSA-AES128-GCM-SHA256"}, "allow no TLS version"),
         ({"ssl_endpoint_identification_algorithm": "ldaps"}, "ssl.endpoint.identification.algorithm"),
         ({"ssl_provider": "BC"}, "ssl.provider is refused: .*OpenSSL"),
     ],
@@ -290,13 +293,13 @@ def test_a_request_over_tls(run: Run, made: Certificates) -> None:
         ({}, {"ssl_truststore_location": "stranger"}, "the certificate of localhost:PORT is not accepted: .*ssl.truststore.location"),
         ({"certificate": "expired"}, {}, "the certificate of localhost:PORT is not accepted: certificate has expired"),
         ({"certificate": "client"}, {}, "not accepted: Hostname mismatch.*ssl.endpoint.identification.algorithm"),
-        ({"clients": "authority"}, {}, "localhost:PORT demands a certificate of the client: ssl.keystore.location is missing"),
+        ({"clients": "authority"}, {}, "localhost:PORT requires a client certificate: ssl.keystore.location is missing"),
         (
             {"clients": "authority"},
             {"ssl_keystore_location": "strange_client"},
             "localhost:PORT does not accept the certificate of the client",
         ),
-        ({"version": ssl.TLSVersion.TLSv1_2}, {"ssl_enabled_protocols": "TLSv1.3"}, "no TLS protocol in common"),
+        ({"version": ssl.TLSVersion.TLSv1_2}, {"ssl_enabled_protocols": "TLSv1.3"}, "no TLS version in common"),
     ],
 )
 def test_a_handshake_that_fails_is_final_and_says_why(
@@ -327,7 +330,7 @@ def test_a_certificate_for_another_name_when_that_is_not_checked(run: Run, made:
 def test_who_does_not_speak_tls(run: Run, made: Certificates) -> None:
     async def story() -> None:
         async with listening(None) as port:
-            with pytest.raises(NoBrokersAvailable, match=r"does it speak TLS there \(security.protocol\)"):
+            with pytest.raises(NoBrokersAvailable, match=r"whether this listener uses TLS \(security.protocol\)"):
                 await ask(port, made, socket_connection_setup_timeout_ms=200)
 
     run(story)
@@ -337,7 +340,7 @@ def test_who_accepts_and_says_nothing_in_tls(run: Run, made: Certificates) -> No
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-            with pytest.raises(NoBrokersAvailable, match="did not answer in"):
+            with pytest.raises(NoBrokersAvailable, match="did not respond within"):
                 await ask(port, made, socket_connection_setup_timeout_ms=200, socket_connection_setup_timeout_max_ms=200)
 
     run(story)

@@ -108,7 +108,7 @@ def test_ipv6_listeners_lose_their_brackets_and_may_share_a_port_with_ipv4() -> 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"group.consumer.assignors": "uniform,odd"}, "odd, which is none of uniform, range"),
+        ({"group.consumer.assignors": "uniform,odd"}, "odd, which is unknown; the assignors are uniform, range"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "Disabling the 'classic' protocol"),
         ({"group.consumer.assignment.interval.ms": "20000"}, "group.consumer.max.assignment.interval.ms must be"),
     ],

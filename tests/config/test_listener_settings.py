@@ -45,13 +45,13 @@ def test_the_name_says_listener_mechanism_and_key() -> None:
     ("name", "value", "message"),
     [
         ("listener.name.plaintext.ssl.client.auth", "x", "Invalid value x for configuration listener.name.plaintext.ssl.client.auth: "),
-        ("listener.name.PLAINTEXT.ssl.client.auth", "none", "in lower case there, listener.name.plaintext.ssl.client.auth"),
-        ("listener.name.plaintext.PLAIN.sasl.jaas.config", "x", "in lower case there, listener.name.plaintext.plain.sasl.jaas.config"),
-        ("listener.name.elsewhere.ssl.client.auth", "none", "there is no listener ELSEWHERE in listener.security.protocol.map"),
-        ("listener.name.plaintext.log.dirs", "x", "log.dirs is for the whole broker and cannot be set for one listener"),
-        ("listener.name.plaintext.plain.ssl.client.auth", "x", "plain.ssl.client.auth is no key that a listener has"),
-        ("listener.name.plaintext.bla", "x", "bla is no key that a listener has"),
-        ("listener.name.", "x", "a listener's setting is written listener.name.NAME.KEY"),
+        ("listener.name.PLAINTEXT.ssl.client.auth", "none", "in lower case, listener.name.plaintext.ssl.client.auth"),
+        ("listener.name.plaintext.PLAIN.sasl.jaas.config", "x", "in lower case, listener.name.plaintext.plain.sasl.jaas.config"),
+        ("listener.name.elsewhere.ssl.client.auth", "none", "the listener ELSEWHERE is not in listener.security.protocol.map"),
+        ("listener.name.plaintext.log.dirs", "x", "log.dirs applies to the whole broker and cannot be set for one listener"),
+        ("listener.name.plaintext.plain.ssl.client.auth", "x", "plain.ssl.client.auth is not a key of listeners"),
+        ("listener.name.plaintext.bla", "x", "bla is not a key of listeners"),
+        ("listener.name.", "x", "a setting of a listener has the form listener.name.NAME.KEY"),
     ],
 )
 def test_what_no_listener_follows_is_refused(name: str, value: str, message: str) -> None:

@@ -158,7 +158,11 @@ def test_an_id_by_its_old_name_is_an_id() -> None:
         ({"offsets.topic.compression.codec": "4"}, {"offsets.topic.compression.codec": "5"}, "offsets.topic.compression.codec"),
         ({"cordoned.log.dirs": "*"}, {"cordoned.log.dirs": "*,/tmp/kafka-logs"}, "must not contain other values"),
         ({"cordoned.log.dirs": "/tmp/kafka-logs"}, {"cordoned.log.dirs": "/elsewhere"}, "/elsewhere must be present in log.dirs"),
-        ({"max.connections.per.ip.overrides": "h:5"}, {"max.connections.per.ip.overrides": "h:many"}, "h:many is not host:count"),
+        (
+            {"max.connections.per.ip.overrides": "h:5"},
+            {"max.connections.per.ip.overrides": "h:many"},
+            "h:many must have the form host:count",
+        ),
     ],
 )
 def test_the_edge_of_what_fits(fitting: dict[str, str], wrong: dict[str, str], words: str) -> None:

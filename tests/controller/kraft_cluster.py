@@ -320,7 +320,7 @@ class _Channel:
         def arrive() -> None:
             process = quorum.processes.get(target)
             if process is None:
-                wire.fail(ConnectionRefusedError("nobody listens"))
+                wire.fail(ConnectionRefusedError("no listener"))
                 return
             process.connections[wire] = None
             wire.add_callback(lambda _: process.connections.pop(wire, None))

@@ -288,7 +288,7 @@ def test_a_log_whose_beginning_is_missing_is_refused() -> None:
     path = node.log.snapshot_path(latest)
     node.stop()
     quorum.disks[1].remove(path)
-    with pytest.raises(StorageError, match="no snapshot holds what came before"):
+    with pytest.raises(StorageError, match="the earlier part has no snapshot"):
         quorum.start()
 
 

@@ -73,7 +73,7 @@ def test_a_keytab_without_the_key(realm: Kdc, tmp_path: Path) -> None:
     with pytest.raises(SaslError, match=r"no ticket for bob with the keytab .*alice\.keytab: "):
         log_in(Tickets("bob", path(realm, "alice")), service(realm))
     with pytest.raises(
-        ConfigError, match=r"alice\.keytab does not do for kafka/here@ODRADEK\.TEST: No key table entry found for kafka/here"
+        ConfigError, match=r"alice\.keytab cannot be used for kafka/here@ODRADEK\.TEST: No key table entry found for kafka/here"
     ):
         service(realm, "alice")
     with pytest.raises(ConfigError, match=r"the keytab .*none\.keytab cannot be read: No such file"):
@@ -81,7 +81,7 @@ def test_a_keytab_without_the_key(realm: Kdc, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"the keytab .*none\.keytab cannot be read: No such file"):
         Tickets("alice", path(realm, "none"))
     (tmp_path / "x.keytab").write_bytes(b"no keytab")
-    with pytest.raises(ConfigError, match=r"x\.keytab is no keytab"):
+    with pytest.raises(ConfigError, match=r"x\.keytab is not a keytab"):
         Service("kafka/here", str(tmp_path / "x.keytab"))
 
 

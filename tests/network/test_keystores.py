@@ -141,13 +141,13 @@ def test_of_several_keys_the_first_of_each_algorithm_is_used(made: Certificates,
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"ssl_keystore_location": "key.jks"}, "listener.name.out.ssl.keystore.password is missing: .*of the type JKS"),
-        ({"ssl_keystore_location": "key.jks", "ssl_keystore_password": "hush"}, "key.jks .*its password is another one"),
-        ({"ssl_keystore_location": "key.jks", "ssl_keystore_password": PASSWORD}, "password of its key is another one .*ssl.key.password"),
-        ({"ssl_keystore_location": "trust.jks", "ssl_keystore_password": PASSWORD}, "holds no private key"),
-        ({"ssl_keystore_location": "trust.p12", "ssl_keystore_password": PASSWORD}, "holds no private key"),
+        ({"ssl_keystore_location": "key.jks"}, "listener.name.out.ssl.keystore.password is missing: .*of type JKS"),
+        ({"ssl_keystore_location": "key.jks", "ssl_keystore_password": "hush"}, "key.jks .*the password is wrong"),
+        ({"ssl_keystore_location": "key.jks", "ssl_keystore_password": PASSWORD}, "password of its key is wrong .*ssl.key.password"),
+        ({"ssl_keystore_location": "trust.jks", "ssl_keystore_password": PASSWORD}, "contains no private key"),
+        ({"ssl_keystore_location": "trust.p12", "ssl_keystore_password": PASSWORD}, "contains no private key"),
         ({"ssl_keystore_location": "key.p12", "ssl_keystore_password": "hush"}, "ssl.keystore.password is missing or wrong"),
-        ({"ssl_keystore_location": "key.p12", "ssl_keystore_password": PASSWORD, "ssl_key_password": "hush"}, "has one password"),
+        ({"ssl_keystore_location": "key.p12", "ssl_keystore_password": PASSWORD, "ssl_key_password": "hush"}, "has a single password"),
         ({"ssl_truststore_location": "trust.p12"}, "ssl.truststore.password is missing or wrong"),
         ({"ssl_truststore_location": "trust.jks", "ssl_truststore_type": "PEM"}, "looks like JKS, but .*ssl.truststore.type=PEM"),
         (
@@ -198,7 +198,7 @@ def test_a_store_that_is_cut_off_anywhere_is_an_error_and_no_more(stores: dict[s
     (entry,) = jks_format.read_store(whole, PASSWORD).keys
     with pytest.raises(jks_format.JksError):
         jks_format.unprotect(entry.protected[:40], KEY_PASSWORD)
-    with pytest.raises(jks_format.JksError, match="protected in a way"):
+    with pytest.raises(jks_format.JksError, match="protected by an unknown algorithm"):
         jks_format.unprotect(entry.protected.replace(b"\x2a\x02\x11", b"\x2a\x02\x12"), KEY_PASSWORD)
 
 
@@ -210,7 +210,7 @@ def test_certificates_that_are_cut_off_are_no_certificates(made: Certificates) -
             subject(whole[:end])
     assert oid_text(bytes.fromhex("883703")) == "2.999.3"
     for broken in (b"", b"\x88"):
-        with pytest.raises(ValueError, match="none"):
+        with pytest.raises(ValueError, match="invalid object identifier"):
             oid_text(broken)
     with pytest.raises(ValueError, match="length"):
         read_value(b"\x30\x80")

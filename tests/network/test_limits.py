@@ -20,7 +20,7 @@ def test_peers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
         clock.advance_s(10)
         log.warning("closing %d", 100)
         log.warning("closing %d", 101)
-    assert [record.getMessage() for record in caplog.records][3:] == ["closing 100 (and 97 more like this held back)", "closing 101"]
+    assert [record.getMessage() for record in caplog.records][3:] == ["closing 100 (and 97 more such messages suppressed)", "closing 101"]
 
 
 def test_each_interval_has_its_own_lines_however_many_there_were_before(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,7 +34,7 @@ def test_each_interval_has_its_own_lines_however_many_there_were_before(caplog: 
         for _ in range(2):
             log.warning("closing")
             clock.advance_s(5)
-    held_back = "closing (and 3 more like this held back)"
+    held_back = "closing (and 3 more such messages suppressed)"
     assert [record.getMessage() for record in caplog.records] == ["closing", "closing", *[held_back, "closing"] * 3]
 
 

@@ -382,7 +382,7 @@ def test_nobody_there_fails_at_once_backs_off_and_is_said_once(caplog: pytest.Lo
             assert world.state is LineState.BACKING_OFF
             refused = world.send()
             assert refused.done, "no new attempt before the pause is over"
-            assert "Connection refused" in str(refused.error) or "nobody listens" in str(refused.error)
+            assert "Connection refused" in str(refused.error) or "no listener at" in str(refused.error)
             while world.loop.time() < begin + 5:
                 await world.code(world.send())
                 await asyncio.sleep(0.01)
@@ -511,7 +511,7 @@ def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
     async def test(world: World) -> None:
         sent = world.send()
         assert await world.code(sent) is ErrorCode.NETWORK_EXCEPTION
-        assert "makes no sense" in str(sent.error)
+        assert "malformed response" in str(sent.error)
         assert world.state is LineState.BACKING_OFF
 
     story(test, lambda *_: b"\0")
@@ -570,7 +570,7 @@ def test_an_exchange_has_ten_messages_and_no_more() -> None:
         assert await world.answer() == HeartbeatResponse(error_code=4)
 
     async def refused(world: World) -> None:
-        with pytest.raises(KafkaError, match="does not come to an end"):
+        with pytest.raises(KafkaError, match="does not end the authentication"):
             await world.answer()
         assert [key for key, _ in world.server.requests] == [17] + [36] * 10
 

@@ -522,7 +522,7 @@ def test_half_a_handshake_ends_at_its_deadline(run: Run, made: Certificates, sen
             await until(lambda: not acceptor.connections)
 
     run(main())
-    assert "no TLS handshake in" in caplog.text
+    assert "no TLS handshake within" in caplog.text
 
 
 class MinuteOfWaiting(ConnectionRates):

@@ -335,7 +335,7 @@ def test_the_pipeline_needs_no_loop() -> None:
     pipeline.receiver.reserve()
     data = response(1)
     pipeline.receiver.space()[: len(data)] = data
-    with pytest.raises(ProtocolError, match="nobody asked"):
+    with pytest.raises(ProtocolError, match="without a request"):
         pipeline.received(len(data))
 
 

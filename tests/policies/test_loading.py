@@ -34,13 +34,13 @@ def test_a_policy_is_made_and_configured() -> None:
     [
         (
             "com.example.TopicRule",
-            "there is no entry point of this name in the group odradek.policies, and classes of Java cannot run here",
+            "the group odradek.policies has no entry point of this name, and Java classes cannot run here",
         ),
         (f"{HERE}:Missing", "AttributeError"),
         ("no.such.module:Policy", "ModuleNotFoundError"),
-        (f"{HERE}:Unmade", "the policy cannot be made: ValueError: no luck"),
-        (f"{HERE}:Unconfigured", "the policy does not take its configuration: KeyError: 'create.topic.policy.word'"),
-        (f"{HERE}:NoPolicy", "this is no policy, for it has no validate(request)"),
+        (f"{HERE}:Unmade", "the policy cannot be created: ValueError: no luck"),
+        (f"{HERE}:Unconfigured", "the policy refuses its configuration: KeyError: 'create.topic.policy.word'"),
+        (f"{HERE}:NoPolicy", "this class is not a policy: it has no method validate(request)"),
         (":x", "ValueError"),
     ],
 )
@@ -72,13 +72,11 @@ def test_an_end_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_policy_has_settings_of_its_own() -> None:
     config = standalone_config({TOPICS: f"{HERE}:TopicRule", "create.topic.policy.word": "please", "alter.config.policy.size": "5"})
-    assert list(ineffective(config.given)) == [f"alter.config.policy.size has no effect: there is no {CONFIGS}"]
+    assert list(ineffective(config.given)) == [f"alter.config.policy.size has no effect: {CONFIGS} is not set"]
     with pytest.raises(ConfigError, match=r"Unknown configuration key create.topic.rule.word"):
         standalone_config({"create.topic.rule.word": "please"})
     alone = {**config.given, "process.roles": "broker"}
-    assert any(
-        line.startswith(f"{TOPICS}={HERE}:TopicRule has no effect: policies are asked by controllers") for line in ineffective(alone)
-    )
+    assert any(line.startswith(f"{TOPICS}={HERE}:TopicRule has no effect: controllers apply the policies") for line in ineffective(alone))
 
 
 def test_a_whole_broker_asks_its_policies_and_ends_them() -> None:

@@ -105,7 +105,7 @@ def test_only_allowed_paths_are_read(tmp_path: Path) -> None:
         resolve(only("dir", allowed_paths="tests"))
     for kind in ("file", "dir"):
         for settings in (only(kind), only(kind, allowed_paths=f"{tmp_path}")):
-            with pytest.raises(ConfigError, match="no NUL character"):
+            with pytest.raises(ConfigError, match="not contain a NUL character"):
                 resolve({**settings, "x": f"${{{kind}:{tmp_path}/a\0b:password}}"})
 
 
@@ -114,9 +114,9 @@ def test_what_would_not_end_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * (1 << 20) + b"x")
     (tmp_path / "fits").write_bytes(b"x" * (1 << 20))
     for reference, said in (
-        (f"${{file:{tmp_path}/pipe:x}}", "it is no file"),
-        ("${file:/dev/zero:x}", "it is no file"),
-        (f"${{file:{tmp_path}:x}}", "it is no file"),
+        (f"${{file:{tmp_path}/pipe:x}}", "it is not a regular file"),
+        ("${file:/dev/zero:x}", "it is not a regular file"),
+        (f"${{file:{tmp_path}:x}}", "it is not a regular file"),
         (f"${{file:{tmp_path}/large:x}}", "it has more than 1048576 bytes"),
         (f"${{dir:{tmp_path}:large}}", "it has more than 1048576 bytes"),
     ):
@@ -142,10 +142,10 @@ def test_only_allowed_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"config.providers": "vault"}, "config.providers names vault, and config.providers.vault.class is missing"),
+        ({"config.providers": "vault"}, "config.providers names vault, but config.providers.vault.class is missing"),
         (
             {"config.providers": "a", "config.providers.a.class": "com.example.Vault"},
-            "config.providers.a.class=com.example.Vault: classes of",
+            "config.providers.a.class=com.example.Vault: Java classes",
         ),
         ({**PROVIDERS, "broker.rack": "${file:/no/such/file:x}"}, "broker.rack: Could not read properties from file /no/such/file"),
         (
@@ -194,7 +194,7 @@ def test_a_broker_shows_and_warns_of_nothing_it_should_not(tmp_path: Path) -> No
     assert "config.providers.old.class has no effect: config.providers does not name old" in list(ineffective(config.given))
     warned = next(line for line in ineffective(config.given) if line.startswith("num.io"))
     assert config.hide(warned).startswith(f"num.io.threads=${{file:{file}:partitions}} has no effect")
-    with pytest.raises(ConfigError, match=r"config.providers: the references were not followed"):
+    with pytest.raises(ConfigError, match=r"config.providers: the references have not been resolved"):
         standalone_config(given)
 
 
@@ -247,7 +247,7 @@ def test_settings_at_run_time_may_use_the_providers_of_the_file_and_of_all_broke
         ({"replica.alter.log.dirs.io.max.bytes.per.second": "${file:%s:partitions}"}, "Not a number of type LONG"),
         ({"compression.type": "${file:%s:password}"}, "compression.type"),
         ({"config.providers": "file,vault"}, "config.providers.vault.class is missing"),
-        ({"config.providers.file.class": "com.example.Vault"}, "classes of Java"),
+        ({"config.providers.file.class": "com.example.Vault"}, "Java classes"),
         ({"max.connections.per.ip.overrides": "${file:%s:password}:5,x"}, "max.connections.per.ip.overrides"),
         ({"listener.name.plaintext.ssl.keystore.type": "${file:/no/file:x}"}, "Could not read properties from file /no/file"),
     ],

@@ -256,7 +256,7 @@ def test_a_transition_that_there_is_not_is_refused() -> None:
     table = table_of(1)
     [followed] = table
     table.become(followed, FetchState.FAILED)
-    with pytest.raises(RuntimeError, match="cannot go from failed to fetching"):
+    with pytest.raises(RuntimeError, match="cannot change from failed to fetching"):
         table.become(followed, FetchState.FETCHING)
 
 

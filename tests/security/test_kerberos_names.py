@@ -68,7 +68,7 @@ def test_whom_no_rule_names(principal: str, rules: tuple[str, ...], said: str) -
 def test_what_cannot_be_a_rule_is_said_at_the_start(rule: str) -> None:
     with pytest.raises(ValueError, match="Invalid rule"):
         KerberosShortNamer([rule], REALM)
-    with pytest.raises(ValueError, match="no rule"):
+    with pytest.raises(ValueError, match="no rules"):
         KerberosShortNamer([], REALM)
 
 

@@ -161,7 +161,7 @@ class TestAudit:
                 await asyncio.sleep(1)
                 lines = self.lines(caplog)
                 assert [level for level, _ in lines] == [logging.INFO] * 9 + [logging.WARNING]
-                assert lines[-1][1].startswith("11 decisions were not written")
+                assert lines[-1][1].startswith("11 decisions were not logged")
                 assert max(len(line) for _, line in lines) < 2_000
                 assert "xxx... (30001 characters) for request" in lines[0][1]
 
@@ -181,7 +181,7 @@ class TestAudit:
             await asyncio.sleep(1)
             lines = self.lines(caplog)
             assert [level for level, _ in lines] == [logging.INFO] * 3 + [logging.WARNING]
-            assert lines[-1][1] == "5 decisions were not written here: there were too many at once"
+            assert lines[-1][1] == "5 decisions were not logged: there were too many at once"
 
         in_world(story)
 

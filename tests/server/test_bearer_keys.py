@@ -62,7 +62,7 @@ def test_a_key_that_is_missing_has_the_file_read_anew(tmp_path: Path) -> None:
 
     async def story(keys: BearerKeys) -> None:
         path.write_text(document(RSA, OTHER))
-        assert refusal(keys) == "there is no key of this id"
+        assert refusal(keys) == "the key set has no key with this id"
         await until(lambda: refusal(keys) == "the signature is wrong")
         path.write_text("nonsense")
         keys.refresh()
@@ -92,7 +92,7 @@ def test_what_speaks_no_http_ends_the_start_with_a_line_that_names_the_key() -> 
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/keys"
         with pytest.raises(
-            ConfigError, match=rf"^sasl\.oauthbearer\.jwks\.endpoint\.url={url}: it cannot be read: it answers what is no HTTP"
+            ConfigError, match=rf"^sasl\.oauthbearer\.jwks\.endpoint\.url={url}: the keys cannot be read: its response is not HTTP"
         ):
             with_keys(url, lambda keys: None)
         thread.join()
@@ -110,7 +110,10 @@ def test_a_slow_provider_holds_no_thread_of_others() -> None:
         assert await jobs.run(lambda: sum(not each.done for each in loading)) == 3
         for each in await asyncio.gather(*loading, return_exceptions=True):
             assert isinstance(each, ConfigError)
-            assert str(each) == f"sasl.oauthbearer.jwks.endpoint.url={url}: it cannot be read: no whole answer in time"
+            assert (
+                str(each)
+                == f"sasl.oauthbearer.jwks.endpoint.url={url}: the keys cannot be read: no complete response within the time limit"
+            )
         for provider in providers:
             provider.close()
 
@@ -145,7 +148,7 @@ def test_an_address_is_asked_and_no_other_that_it_names() -> None:
     try:
         at = f"http://127.0.0.1:{server.server_port}"
         with_keys(f"{at}/keys", lambda keys: refusal(keys) == "the signature is wrong")
-        with pytest.raises(ConfigError, match="it answers 302"):
+        with pytest.raises(ConfigError, match="it responds with status 302"):
             with_keys(f"{at}/elsewhere", lambda keys: None)
     finally:
         server.shutdown()
@@ -213,7 +216,7 @@ def test_keys_that_cannot_be_read_for_a_while_are_tried_again_less_and_less_and_
         assert world.read_within(9) == [4.0, 8.0]
         world.path.write_text("nonsense")
         assert world.read_within(6) == [3.0, 3.1, 3.3, 3.7, 4.5, 5.5]
-        assert not world.ask(str(RSA.kid)), "the keys that are known stay"
+        assert not world.ask(str(RSA.kid)), "the known keys are kept"
         world.path.write_text(document(RSA))
         assert world.read_within(5) == [0.5, 4.5]
         world.clock.advance_s(3.5)

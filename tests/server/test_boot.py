@@ -393,7 +393,7 @@ def formatted(disk: VirtualDisk, **how: Any) -> None:
 @pytest.mark.parametrize(
     ("how", "remark", "waiting"),
     [
-        ({"no_initial_controllers": True}, "controller 1 knows no voters yet", "voters: unknown"),
+        ({"no_initial_controllers": True}, "controller 1 does not know the voters yet", "voters: unknown"),
         (
             {"initial_controllers": "2@localhost:9193:bbbbbbbbbbbbbbbbbbbbbg"},
             "controller 1 is not among the voters 2",

@@ -115,7 +115,7 @@ def test_a_listener_comes_and_goes(caplog: pytest.LogCaptureFixture) -> None:
         broker.set({}, f"EXTRA://localhost:{port} PLAINTEXT")
         wait_for(lambda: listens(port))
         with socket.create_connection(("localhost", port)) as busy:
-            with pytest.raises(KafkaError, match="is there, and its address cannot change"):
+            with pytest.raises(KafkaError, match="already exists, and its address cannot change"):
                 broker.set({}, f"EXTRA://localhost:{port + 1} PLAINTEXT")
             assert busy.fileno() > 0
     assert not listens(port), "it ends with the broker"
@@ -135,7 +135,7 @@ def test_a_port_that_is_taken_leaves_the_rest_as_it_is(caplog: pytest.LogCapture
     with socket.create_server(("127.0.0.1", one)), changing() as broker, caplog.at_level(logging.ERROR):
         broker.set({}, f"TAKEN://127.0.0.1:{one} PLAINTEXT", f"EXTRA://localhost:{other} PLAINTEXT")
         wait_for(lambda: listens(other))
-        assert f"TAKEN://127.0.0.1:{one} that was added is not served" in caplog.text
+        assert f"TAKEN://127.0.0.1:{one} cannot be opened" in caplog.text
         assert "already in use" in caplog.text
 
 
@@ -347,7 +347,7 @@ def test_what_a_listener_of_the_file_has_is_not_overridden_by_metadata() -> None
     with pytest.raises(ConfigError, match=f"for existing listener IN, restart broker or create a new listener for update: {name}"):
         config.check({name: "PLAIN"}, for_node=True)
     (line,) = config.update({name: "PLAIN"}, {})
-    assert line == f"A setting of this broker is ignored: the listener IN has what the file says: {name}"
+    assert line == f"A setting of this broker is ignored: the listener IN keeps the value in the file: {name}"
     assert name not in config.current.given
 
 

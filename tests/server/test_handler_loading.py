@@ -71,7 +71,7 @@ def test_one_that_cannot_be_imported_stops_no_other(caplog: pytest.LogCaptureFix
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
-    assert [record.getMessage() for record in caplog.records] == ["the handler of A cannot be loaded yet: [Errno 24] Too many open files"]
+    assert [record.getMessage() for record in caplog.records] == ["the handler of A cannot be imported yet: [Errno 24] Too many open files"]
 
 
 def test_nothing_is_begun_after_the_end() -> None:

@@ -212,7 +212,7 @@ def test_a_wrong_login_is_refused(broker: Hostile, token: bytes, way: str) -> No
     broker.serves()
 
 
-@pytest.mark.parametrize("trick", ["another nonce", "a longer nonce", "no proof", "another channel"])
+@pytest.mark.parametrize("trick", ["a different nonce", "a longer nonce", "no proof", "a different channel"])
 def test_cve_2024_56128_the_nonce_of_scram_is_the_servers(broker: Hostile, trick: str) -> None:
     keys = salted_password("SCRAM-SHA-256", "pencil", b"salt", 4096)
     upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
@@ -230,10 +230,10 @@ def test_cve_2024_56128_the_nonce_of_scram_is_the_servers(broker: Hostile, trick
             nonce = challenge.auth_bytes[: challenge.auth_bytes.index(b",")]
             final = {
                 "": final,
-                "another nonce": final.replace(nonce, b"r=mine"),
+                "a different nonce": final.replace(nonce, b"r=mine"),
                 "a longer nonce": final.replace(nonce, nonce + b"x"),
                 "no proof": final[: final.index(b",p=")],
-                "another channel": final.replace(b"c=biws", b"c=eSws"),
+                "a different channel": final.replace(b"c=biws", b"c=eSws"),
             }[trial]
             answer = cast(SaslAuthenticateResponse, wire.ask(SaslAuthenticateRequest(auth_bytes=final), 2))
             assert answer.error_code == (ErrorCode.SASL_AUTHENTICATION_FAILED if trial else ErrorCode.NONE)

@@ -184,7 +184,7 @@ def test_slow_requests_are_told_of_but_not_without_end(caplog: pytest.LogCapture
             slow.look(context(), 100, 1.5, 1.5)
         assert len(caplog.records) == MOST
         slow.look(context(), 100, 1.5, 1.5 + EACH_S)
-    assert caplog.records[MOST].getMessage() == "5 more slow requests were not told of"
+    assert caplog.records[MOST].getMessage() == "5 more slow requests were not logged"
     assert len(caplog.records) == MOST + 2
 
 

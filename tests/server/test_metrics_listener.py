@@ -134,7 +134,7 @@ async def test_a_controller_is_ready_when_it_knows_a_leader(tmp_path: Path) -> N
         assert "kafka_controller_kafkacontroller_activecontrollercount 1\n" in text
         assert "kafka_server_replicamanager" not in text
         controller.services.kraft.raft.state.leader_id = -1
-        assert (await ask(port, "/health/ready"))[2] == "the controller knows no leader of the quorum\n"
+        assert (await ask(port, "/health/ready"))[2] == "the controller does not know a leader of the quorum\n"
 
 
 @on_loop

@@ -88,9 +88,9 @@ def test_a_stop_that_fails_does_not_keep_the_rest_from_stopping(monkeypatch: pyt
         assert disk.locks == set()
 
     run(main)
-    assert [line for line in caplog.messages if "going on" in line] == [
-        "stopping cleaner failed; going on",
-        "stopping tasks failed; going on",
+    assert [line for line in caplog.messages if "continuing" in line] == [
+        "stopping cleaner failed; continuing",
+        "stopping tasks failed; continuing",
     ]
 
 

@@ -351,7 +351,7 @@ def test_a_controller_that_is_no_voter_follows(caplog: pytest.LogCaptureFixture)
 
     with caplog.at_level(logging.WARNING):
         story(main)
-    assert any("controller 2 knows no voters yet" in line for line in caplog.messages)
+    assert any("controller 2 does not know the voters yet" in line for line in caplog.messages)
 
 
 def test_a_node_of_another_cluster_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -369,7 +369,7 @@ def test_a_node_of_another_cluster_is_named_once(caplog: pytest.LogCaptureFixtur
 
     with caplog.at_level(logging.WARNING):
         story(main)
-    assert sum("takes no part in the metadata quorum" in line for line in caplog.messages) == 2, "once on each side"
+    assert sum("does not take part in a metadata quorum" in line for line in caplog.messages) == 2, "once on each side"
 
 
 def test_another_node_at_the_address_of_a_voter_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -389,7 +389,7 @@ def test_another_node_at_the_address_of_a_voter_is_named(caplog: pytest.LogCaptu
 
     with caplog.at_level(logging.WARNING):
         story(main)
-    assert sum("node 3 at n2:9093" in line and "it is another node" in line for line in caplog.messages) == 1
+    assert sum("node 3 at n2:9093" in line and "it has another node id" in line for line in caplog.messages) == 1
 
 
 def test_a_node_whose_controllers_are_gone_stops_within_a_session() -> None:

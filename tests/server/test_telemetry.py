@@ -292,7 +292,7 @@ def test_a_receiver_that_refuses_is_counted(monkeypatch: pytest.MonkeyPatch, cap
     telemetry, _ = made("http://127.0.0.1:1/v1/metrics")
     assert outcome(telemetry, METRICS, 0) is ErrorCode.NONE, "the client has done its part"
     assert telemetry.telemetry.counts.errors == 1
-    assert "has not taken clients' metrics: it answers 503 no" in caplog.text
+    assert "did not accept clients' metrics: it responds with 503 no" in caplog.text
     telemetry.close()
     assert outcome(telemetry, METRICS, 0) is ErrorCode.INVALID_RECORD
 

@@ -78,7 +78,10 @@ class _WithoutKey(ListenerKeys):
         ({"listener.name.out.ssl.principal.mapping.rules": "x"}, "listener.name.out.ssl.principal.mapping.rules: Invalid rule"),
         ({"ssl.cipher.suites": "TLS_NONSENSE"}, "TLS_NONSENSE for configuration ssl.cipher.suites"),
         ({"ssl.enabled.protocols": "TLSv1"}, "TLSv1 for configuration ssl.enabled.protocols"),
-        ({"ssl.truststore.location": "stranger"}, "the trust store of listener IN .*does not accept its own certificate.*unable to get"),
+        (
+            {"ssl.truststore.location": "stranger"},
+            "the trust store of listener IN .*does not accept the listener's own certificate.*unable to get",
+        ),
         ({"ssl.keystore.location": "expired"}, "the trust store of listener IN .*certificate has expired"),
     ],
 )
@@ -176,7 +179,7 @@ LOCATION = "listener.name.in.ssl.keystore.location"
         ("less", {"ssl.allow.san.changes": "true"}, None),
         ("renamed", {}, "Keystore DistinguishedName does not match:  existing={alias=kafka, DN=CN=broker}, new={.*DN=CN=another}"),
         ("renamed", {"ssl.allow.dn.changes": "true"}, None),
-        ("expired", {"ssl.allow.dn.changes": "true"}, "does not accept its own certificate"),
+        ("expired", {"ssl.allow.dn.changes": "true"}, "does not accept the listener's own certificate"),
     ],
 )
 def test_a_new_certificate_is_taken_when_it_may_follow_the_old(
@@ -255,7 +258,7 @@ def test_who_is_dialled_only_is_dialled_with_the_new_store_or_else_with_the_old(
     store.path.write_text("no store")
     dynamic.update({LOCATION: str(store.path)}, {})
     assert tls.towards("IN") is after
-    assert "listener IN is dialled with what it was dialled with before" in caplog.text
+    assert "connections to listener IN keep their previous settings" in caplog.text
     store.holds(renewed["same"])
     dynamic.update({LOCATION: str(store.path)}, {})
     assert tls.towards("IN") not in (before, after)

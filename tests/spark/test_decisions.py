@@ -102,19 +102,19 @@ def test_a_decision_of_an_older_release_is_read() -> None:
         ("a", 6, ("a", 5), False),
         ("a", 9, ("a", 5), False),
         ("a", 5, ("a", 5), True),
-        ("a", 4, ("a", 5), "the last one was 5, and numbers have to grow"),
-        ("a", 4, ("b", 5), "this txnAppId is that of query b, whose batch 5 was the last, and this is query a"),
-        ("a", 5, ("b", 5), "is that of query b"),
-        ("a", 6, ("b", 5), "is that of query b"),
-        ("a", 6, (OUTSIDE_OF_QUERIES, 5), "is that of a batch outside of queries, .* and this is query a"),
+        ("a", 4, ("a", 5), "the last batch is 5, and batch numbers must increase"),
+        ("a", 4, ("b", 5), "this txnAppId belongs to query b, whose last batch is 5, and this is query a"),
+        ("a", 5, ("b", 5), "belongs to query b"),
+        ("a", 6, ("b", 5), "belongs to query b"),
+        ("a", 6, (OUTSIDE_OF_QUERIES, 5), "belongs to a batch outside of queries, .* and this is query a"),
         (OUTSIDE_OF_QUERIES, 5, (OUTSIDE_OF_QUERIES, 5), True),
-        (OUTSIDE_OF_QUERIES, 4, (OUTSIDE_OF_QUERIES, 5), "numbers have to grow"),
+        (OUTSIDE_OF_QUERIES, 4, (OUTSIDE_OF_QUERIES, 5), "numbers must increase"),
         (OUTSIDE_OF_QUERIES, 6, ("a", 5), "this is a batch outside of queries"),
         ("a", 5, ("", 5), True),
-        ("a", 4, ("", 5), "numbers have to grow"),
+        ("a", 4, ("", 5), "numbers must increase"),
         ("a", 6, ("", 5), False),
         ("", 5, ("a", 5), True),
-        ("", 4, ("a", 5), "numbers have to grow"),
+        ("", 4, ("a", 5), "numbers must increase"),
     ],
 )
 def test_a_batch_follows_repeats_or_is_a_conflict(mine: str, batch: int, last: tuple[str, int] | None, outcome: bool | str) -> None:
@@ -138,7 +138,7 @@ def test_many_tasks_need_several_groups() -> None:
     "text", ["", "x", "[]", "{}", '{"of":0,"t":[]}', '{"of":"many","t":[]}', '{"of":1,"t":[["a",1]]}', '{"of":1,"t":7}']
 )
 def test_what_somebody_else_has_committed_is_no_decision(text: str) -> None:
-    with pytest.raises(BadDecision, match="group odradek-spark/orders has an offset that no exactly-once sink has committed"):
+    with pytest.raises(BadDecision, match="group odradek-spark/orders has an offset that was not committed by an exactly-once sink"):
         SINK.decode(1, [text])
 
 

@@ -167,7 +167,7 @@ def test_a_query_with_a_new_checkpoint_or_an_older_one_is_a_conflict(query: Quer
     for number in (4, 0):
         later = query.restarted()
         prepared = later.tasks(number)
-        with pytest.raises(SinkConflict, match=rf"batch {number} of {query.app_id} is not written: the last one was 5"):
+        with pytest.raises(SinkConflict, match=rf"batch {number} of {query.app_id} is not written: the last batch is 5"):
             later.commit(number, prepared)
         assert query.open() == []
         later.abort(number, prepared)
@@ -182,7 +182,7 @@ def test_two_queries_with_one_name_are_a_conflict_whatever_their_numbers(query: 
     decide_and_die(one, prepared, 5)
     for number in (4, 5, 6):
         theirs = other.tasks(number)
-        with pytest.raises(SinkConflict, match="this txnAppId is that of query one, whose batch 5 was the last, and this is query two"):
+        with pytest.raises(SinkConflict, match="this txnAppId belongs to query one, whose last batch is 5, and this is query two"):
             other.commit(number, theirs)
         other.abort(number, theirs)
         other.commit(number, [])
@@ -327,7 +327,7 @@ def test_transactions_that_were_aborted_after_the_decision_are_reported(query: Q
     with Admin(bootstrap_servers=query.bootstrap) as admin:
         admin.force_terminate_transaction(prepared[1].transaction.transactional_id)
     again = query.restarted()
-    with pytest.raises(HalfWritten, match=r"batch 0 of .* was to be committed, but 1 of its 3 transactions"):
+    with pytest.raises(HalfWritten, match=r"batch 0 of .* was decided, but 1 of its 3 transactions"):
         again.commit(0, again.tasks(0))
     assert query.seen() == ["0.0", "0.2"]
     assert query.open() == []
@@ -434,5 +434,5 @@ def test_nothing_can_be_done_with_a_producer_that_has_prepared(bootstrap: str, q
             producer.abort_transaction,
             lambda: producer.send(query.topic, "x"),
         ):
-            with pytest.raises(IllegalTransactionState, match="ended by whoever it was handed to"):
+            with pytest.raises(IllegalTransactionState, match="an external coordinator ends it"):
                 call()

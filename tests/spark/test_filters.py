@@ -171,5 +171,5 @@ def test_what_is_planned_and_read_is_narrow() -> None:
 
 
 def test_streams_push_nothing() -> None:
-    with pytest.raises(ConfigError, match="pushFilters is for batch queries; Spark does not push"):
+    with pytest.raises(ConfigError, match="pushFilters is only for batch queries: Spark does not push"):
         read_options({"kafka.bootstrap.servers": "h:1", "subscribe": "t", "pushFilters": "true"}, streaming=True)

@@ -145,7 +145,7 @@ def test_nothing_beyond_the_high_watermark_is_read_unless_that_is_wanted(data: D
     assert [row["offset"] for row in read(copy, subscribe="once")] == list(range(500))
     assert len(read(copy, subscribe="once", isolationLevel="read_uncommitted")) == 999
     assert read(copy, subscribe="once", beyondHighWatermark="true") == data.said["once"]
-    with pytest.raises(OdradekError, match=r"No high watermark of cut-0 is known: .*beyondHighWatermark"):
+    with pytest.raises(OdradekError, match=r"The high watermark of cut-0 is unknown: .*beyondHighWatermark"):
         read(copy, subscribe="cut")
     assert len(read(copy, subscribe="cut", beyondHighWatermark="true")) == 1500
 
@@ -231,7 +231,7 @@ def test_what_is_not_there_is_said(data: Data, tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(OdradekError, match="cannot be read: No such file or directory"):
         read(tmp_path / "missing")
-    with pytest.raises(OdradekError, match="The log directories have no topic other"):
+    with pytest.raises(OdradekError, match="The log directories do not contain the topic other"):
         read(data.directory, subscribe="plain,other")
-    with pytest.raises(OdradekError, match="The log directories do not have plain-7"):
+    with pytest.raises(OdradekError, match="The log directories do not contain plain-7"):
         read(data.directory, assign='{"plain":[0,7]}')

@@ -126,26 +126,26 @@ def test_a_topic_that_is_named_twice_is_read_once() -> None:
         ({**BASE, "startingOffsets": "latest"}, "cannot start at latest"),
         ({**BASE, "endingOffsets": "earliest"}, "cannot end at earliest"),
         ({**BASE, "startingOffsets": '{"t":[1]}'}, "startingOffsets must be"),
-        ({**BASE, "maxOffsetsPerTrigger": "5"}, "is for streams"),
-        ({**BASE, "topic": "t"}, "no meaning when reading"),
+        ({**BASE, "maxOffsetsPerTrigger": "5"}, "is only for streams"),
+        ({**BASE, "topic": "t"}, "no effect when reading"),
         ({**BASE, "subscribePattern": "t.*"}, "Exactly one of"),
-        ({**NOWHERE, "subscribePattern": "t["}, "subscribePattern is no regular expression"),
-        ({**NOWHERE, "subscribePattern": "^t-[a-c[z]]"}, "it has a set in a set"),
+        ({**NOWHERE, "subscribePattern": "t["}, "subscribePattern is not a regular expression"),
+        ({**NOWHERE, "subscribePattern": "^t-[a-c[z]]"}, "it has a set within a set"),
         ({**BASE, "startingOffsets": '{"t":{"0":9223372036854775808}}'}, "startingOffsets must be"),
         ({**BASE, "startingTimestamp": "9223372036854775808"}, "startingTimestamp must be"),
         ({**BASE, "minPartitions": "2147483648"}, "at least 1 and at most 2147483647, not 2147483648"),
         ({**BASE, "minPartitions": " 4 "}, "minPartitions must be a number"),
         ({**BASE, "failOnDataLoss": " true "}, "failOnDataLoss must be true or false"),
         ({**BASE, "startingOffsetsByTimestampStrategy": " latest "}, "must be error or latest"),
-        ({**NOWHERE, "subscribePattern": "[a-z&&[^b]]"}, "subscribePattern is no regular expression of Python's: Possible set"),
-        ({**NOWHERE, "subscribePattern": " "}, "matches no topic"),
+        ({**NOWHERE, "subscribePattern": "[a-z&&[^b]]"}, "subscribePattern is not a regular expression of Python: Possible set"),
+        ({**NOWHERE, "subscribePattern": " "}, "subscribePattern must not be empty"),
         ({**BASE, "startingTimestamp": "yesterday"}, "startingTimestamp must be milliseconds"),
         ({**BASE, "endingTimestamp": "-1"}, "endingTimestamp must be milliseconds"),
         ({**BASE, "startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, "startingOffsetsByTimestamp must look like"),
         ({**BASE, "startingOffsetsByTimestampStrategy": "first"}, "must be error or latest"),
-        ({**BASE, "minOffsetsPerTrigger": "5"}, "is for streams"),
-        ({**BASE, "maxTriggerDelay": "5s"}, "is for streams"),
-        ({**BASE, "commitOffsets": "true"}, "is for streams"),
+        ({**BASE, "minOffsetsPerTrigger": "5"}, "is only for streams"),
+        ({**BASE, "maxTriggerDelay": "5s"}, "is only for streams"),
+        ({**BASE, "commitOffsets": "true"}, "is only for streams"),
         ({**BASE, "minPartitions": "0"}, "minPartitions must be a number of at least 1"),
         ({**BASE, "maxRecordsPerPartition": "x"}, "maxRecordsPerPartition must be"),
         ({**BASE, "kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs must be"),
@@ -161,11 +161,11 @@ def test_what_is_wrong_is_said(options: dict[str, str], said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"endingTimestamp": "5"}, "endingTimestamp is for batch queries"),
-        ({"endingOffsetsByTimestamp": "{}"}, "endingOffsetsByTimestamp is for batch queries"),
+        ({"endingTimestamp": "5"}, "endingTimestamp is only for batch queries"),
+        ({"endingOffsetsByTimestamp": "{}"}, "endingOffsetsByTimestamp is only for batch queries"),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, r"minOffsetsPerTrigger \(5\) is more than maxOffsetsPerTrigger \(4\)"),
-        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay must be a time such as 15m"),
-        ({"maxTriggerDelay": "1 min"}, "maxTriggerDelay must be a time such as 15m"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay must be a duration such as 15m"),
+        ({"maxTriggerDelay": "1 min"}, "maxTriggerDelay must be a duration such as 15m"),
         ({"commitOffsets": "true"}, "commitOffsets needs the option kafka.group.id"),
     ],
 )
@@ -274,20 +274,20 @@ def test_writing_exactly_once_takes_names() -> None:
         (False, {**_ONCE, "txnAppId": "a"}, "exactlyOnce needs"),
         (False, {**_ONCE, "txnVersion": "1"}, "exactlyOnce needs"),
         (False, {**_ONCE, "txnAppId": "a", "txnVersion": "-1"}, "txnVersion must be a number of at least 0"),
-        (True, {**_ONCE, "txnVersion": "1"}, "txnVersion is for batches"),
-        (True, {**_ONCE, "txnAppId": " "}, "txnAppId must be a name without /"),
-        (True, {**_ONCE, "txnAppId": "a/b"}, "txnAppId must be a name without /"),
+        (True, {**_ONCE, "txnVersion": "1"}, "txnVersion is only for batches"),
+        (True, {**_ONCE, "txnAppId": " "}, "txnAppId must not be empty or contain /"),
+        (True, {**_ONCE, "txnAppId": "a/b"}, "txnAppId must not be empty or contain /"),
         (True, {**_ONCE, "exactlyOnce": "yes"}, "exactlyOnce must be true or false"),
-        (True, {**_SINK, "txnAppId": "a"}, "txnAppId has a meaning only with exactlyOnce"),
-        (False, {**_SINK, "txnVersion": "1"}, "txnVersion has a meaning only with exactlyOnce"),
-        (True, {**_SINK, "kafka.transaction.timeout.ms": "1"}, "kafka.transaction.timeout.ms has a meaning only with exactlyOnce"),
+        (True, {**_SINK, "txnAppId": "a"}, "txnAppId has an effect only with exactlyOnce"),
+        (False, {**_SINK, "txnVersion": "1"}, "txnVersion has an effect only with exactlyOnce"),
+        (True, {**_SINK, "kafka.transaction.timeout.ms": "1"}, "kafka.transaction.timeout.ms has an effect only with exactlyOnce"),
         (True, {**_ONCE, "kafka.transactional.id": "x"}, "kafka.transactional.id is not supported"),
         (True, {**_SINK, "kafka.transactional.id": "x"}, "kafka.transactional.id is not supported"),
         (True, {**_ONCE, "kafka.acks": "1"}, "needs acks=all"),
         (
             True,
             {**_ONCE, "kafka.transaction.two.phase.commit.enable": "true", "kafka.transaction.timeout.ms": "5"},
-            "transaction.timeout.ms has no meaning with",
+            "transaction.timeout.ms has no effect with",
         ),
     ],
 )
@@ -297,7 +297,7 @@ def test_names_of_what_writes_exactly_once_are_checked(streaming: bool, given: d
 
 
 def test_offsets_given_for_other_partitions_are_refused() -> None:
-    with pytest.raises(ValueError, match="leaves out t-1"):
+    with pytest.raises(ValueError, match="omits t-1"):
         resolve("startingOffsets", {A: 1}, {A: 0, B: 0}, {A: 5, B: 5})
     with pytest.raises(ValueError, match="names t-1, which are not read"):
         resolve("startingOffsets", {A: 1, B: 1}, {A: 0}, {A: 5})
@@ -391,7 +391,5 @@ def test_numbers_may_have_a_sign() -> None:
 
 def test_a_batch_does_not_begin_behind_its_end() -> None:
     in_order({A: 5, B: 7}, {A: 5, B: 8})
-    with pytest.raises(
-        ValueError, match="t-1: the starting offset 9 is behind the ending offset 8; give others by the options startingOffsets"
-    ):
+    with pytest.raises(ValueError, match="t-1: the starting offset 9 is behind the ending offset 8; change the options startingOffsets"):
         in_order({A: 5, B: 9}, {A: 5, B: 8})

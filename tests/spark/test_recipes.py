@@ -97,10 +97,10 @@ def test_a_schema_is_a_literal_whatever_it_has() -> None:
         (Recipe("../orders", "t"), "cannot be the name of a project"),
         (Recipe("orders", ".."), "--from"),
         (Recipe("orders", "t", into="Großes"), "--into"),
-        (Recipe("orders", "orders", "topic"), "--into orders: this is the topic that is read"),
+        (Recipe("orders", "orders", "topic"), "--into orders: this is the source topic"),
         (Recipe("orders", "t", "delta", kind="declarative"), "DELTA_CANNOT_CHANGE_PROVIDER"),
         (Recipe("orders", "t", "iceberg", kind="declarative"), "--kind declarative: Iceberg"),
-        (Recipe("orders", "t", decode="json"), "--schema is needed"),
+        (Recipe("orders", "t", decode="json"), "needs --schema"),
         (Recipe("orders", "t", schema="id INT"), "without --decode"),
         (Recipe("orders", "t", connection={"bootstrap.servers": "a:1", "ssl.key": "a\nspark.master b"}), "-X ssl.key"),
         (Recipe("orders", "t", connection={"bootstrap.servers": "a:1", "sasl.password": " sesame"}), "-X sasl.password"),
@@ -116,10 +116,10 @@ def test_which_package_runs_where() -> None:
     assert package_for(DELTA, "4.2.1") == "io.delta:delta-spark_4.2_2.13:4.4.0"
     assert package_for(ICEBERG, "4.0.0") == "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"
     assert package_for(ICEBERG, "4.1.4") == "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-    with pytest.raises(OdradekError, match=re.escape("Delta Lake runs on Spark 4.2, and this is 4.3.0; ")):
+    with pytest.raises(OdradekError, match=re.escape("Delta Lake runs on Spark 4.2, but this is 4.3.0; ")):
         package_for(DELTA, "4.3.0")
     with pytest.raises(
-        OdradekError, match=re.escape("Iceberg runs on Spark 4.0 and 4.1, and this is 4.10.0; ") + r".*pipelines\]==4\.1\.\*"
+        OdradekError, match=re.escape("Iceberg runs on Spark 4.0 and 4.1, but this is 4.10.0; ") + r".*pipelines\]==4\.1\.\*"
     ):
         package_for(ICEBERG, "4.10.0")
 

@@ -187,7 +187,7 @@ def test_a_query_under_the_name_of_another_is_refused(spark: pyspark_sql.SparkSe
     first = read.format("odradek").options(**to).option("checkpointLocation", str(tmp_path / "one")).start()
     assert first.awaitTermination(200)
     second = read.foreachBatch(write).option("checkpointLocation", str(tmp_path / "two")).start()
-    with pytest.raises(Exception, match=f"that of query {first.id}, whose batch 0 was the last, and this is query {second.id}"):
+    with pytest.raises(Exception, match=f"belongs to query {first.id}, whose last batch is 0, and this is query {second.id}"):
         second.awaitTermination(200)
     assert committed(spark, bootstrap, "named") == ["1"]
 

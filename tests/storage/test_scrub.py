@@ -119,8 +119,8 @@ CHANGES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 
 TEXTS = {
-    "an offset index entry between two batches": "but no batch begins there",
-    "a transaction index of another producer": "is there",
+    "an offset index entry between two batches": "but no batch starts there",
+    "a transaction index of another producer": "no marker there",
 }
 
 

@@ -511,5 +511,5 @@ def test_anomalies_have_known_names_and_are_counted_beyond_what_is_kept() -> Non
     assert len(report.anomalies) == 2
     assert all(anomaly.name in NAMES for anomaly in report.anomalies)
     assert isinstance(check(script.events)[0], Anomaly)
-    with pytest.raises(ValueError, match="no anomaly has the name"):
+    with pytest.raises(ValueError, match="unknown anomaly"):
         check(script.events, allow=["poll-leap"])

@@ -50,9 +50,9 @@ def test_a_broker_that_was_killed_comes_back_on_its_port_with_its_topics(process
         assert broker.pid is None
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), 5)
-        with pytest.raises(TestingError, match="node 1 is not up"):
+        with pytest.raises(TestingError, match="node 1 is not running"):
             broker.kill()
-        with pytest.raises(TestingError, match="node 1 is not up"):
+        with pytest.raises(TestingError, match="node 1 is not running"):
             broker.create_topic("three")
         broker.start()
         assert broker.port == port
@@ -61,7 +61,7 @@ def test_a_broker_that_was_killed_comes_back_on_its_port_with_its_topics(process
         assert _topics(port) == {"one", "two"}
         folder = Path(broker.directory)
     assert not folder.exists()
-    with pytest.raises(TestingError, match="temporary directory removed"):
+    with pytest.raises(TestingError, match="temporary directory deleted"):
         broker.start()
 
 
@@ -75,7 +75,7 @@ def test_errors_of_kafka_and_of_the_configuration_are_the_callers(process: bool)
             broker.delete_topic("two")
         broker.delete_topic("one")
         assert _topics(broker.port) == set()
-        with pytest.raises(TestingError, match="node 1 is up"):
+        with pytest.raises(TestingError, match="node 1 is already running"):
             broker.start()
     broken = EmbeddedBroker({"no.such.key": "1"}, process=process)
     with pytest.raises(ConfigError, match=r"no\.such\.key"):
@@ -109,7 +109,7 @@ def test_a_call_that_is_given_up_ends_in_the_process_of_the_broker() -> None:
     with EmbeddedBroker(process=True, memory=True) as broker:
         with pytest.raises(TimeoutError, match="0 PRODUCE requests"):
             broker.wait_until_seen("Produce", timeout_s=0.05)
-        _until(lambda: "wait_until_seen was given up" in broker.log_text())
+        _until(lambda: "wait_until_seen was cancelled" in broker.log_text())
         assert broker.seen("Produce") == 0
 
 
@@ -122,7 +122,7 @@ def test_faults_work_in_a_process_of_its_own_and_its_log_can_be_read() -> None:
         assert (fault.hits, broker.seen("Metadata", client_id="me")) == (1, 2)
         broker.clock.advance(3600)
         assert broker.clock.time_ms() > time.time() * 1000 + 3_500_000
-        with pytest.raises(TestingError, match="there is no topic nowhere"):
+        with pytest.raises(TestingError, match="the topic nowhere does not exist"):
             broker.compact("nowhere")
         assert "INFO" in broker.log_text()
         assert len(broker.log_text(10)) == 10
@@ -136,7 +136,7 @@ def test_a_call_ends_when_the_broker_does(process: bool, how: str) -> None:
         with pytest.raises(TimeoutError):
             waiting.result(0.2)
         getattr(broker, how)()
-        with pytest.raises(TestingError, match="ended meanwhile"):
+        with pytest.raises(TestingError, match="the broker has ended"):
             waiting.result(10)
 
 
@@ -324,7 +324,7 @@ def test_a_process_that_is_forked_off_leaves_the_broker_to_its_parent_and_may_ha
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, text=True, timeout=60, check=False)
     lines = done.stdout.splitlines()
     assert sorted(lines) == sorted(
-        ["the broker belongs to the process that this one was forked off", "True", "True", "locked", "refused", "False", "0"]
+        ["the broker belongs to the process from which this process was forked", "True", "True", "locked", "refused", "False", "0"]
     ), done.stderr
 
 

@@ -133,7 +133,7 @@ def test_a_program_that_goes_round_in_circles_is_an_error_not_a_hang() -> None:
         again()
         await asyncio.sleep(1)
 
-    with pytest.raises(SimulationStalled, match="stands still"):
+    with pytest.raises(SimulationStalled, match="does not advance"):
         run(main)
 
 

@@ -77,7 +77,7 @@ class Deferred(Generic[T]):
     def result(self) -> T:
         """Return the value, or raise the exception. Raises RuntimeError while pending."""
         if self._value is _PENDING:
-            raise RuntimeError("the result is not there yet")
+            raise RuntimeError("the result is not available yet")
         if self.error is not None:
             raise self.error
         value: T = self._value

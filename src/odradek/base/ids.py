@@ -50,7 +50,7 @@ def uuid_from_string(text: str) -> UUID:
         raise ValueError(f"{text[:24]!r}... is too long to be a base64-encoded UUID")
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(raw) != 16:
-        raise ValueError(f"{text!r} is not an id: it decodes to {len(raw)} bytes, not the 16 of a base64-encoded UUID")
+        raise ValueError(f"{text!r} is not an id: it decodes to {len(raw)} bytes instead of the 16 of a base64-encoded UUID")
     return UUID(bytes=raw)
 
 

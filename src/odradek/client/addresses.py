@@ -27,7 +27,7 @@ async def addresses_of(host: str, port: int) -> list[str]:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConnectionLost(f"cannot connect to {host_port(host, port)}: the name cannot be resolved ({reason})") from None
+        raise ConnectionLost(f"cannot connect to {host_port(host, port)}: the host name cannot be resolved ({reason})") from None
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 

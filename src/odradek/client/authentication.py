@@ -70,10 +70,10 @@ class Authenticator:
     def _refusal(self, refused: LoginRefused, where: str) -> AuthenticationFailed:
         code, mechanism = refused.code, self._credentials.mechanism
         if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            return AuthenticationFailed(f"{where} does not take sasl.mechanism={mechanism}; {refused}", code)
+            return AuthenticationFailed(f"{where} does not support sasl.mechanism={mechanism}; {refused}", code)
         if code is ErrorCode.ILLEGAL_SASL_STATE and not str(refused):
-            return AuthenticationFailed(f"{where} expects no SASL there; is security.protocol right?", code)
-        return AuthenticationFailed(str(refused) or f"{where} refuses {mechanism}", code)
+            return AuthenticationFailed(f"{where} does not expect SASL on this listener; check security.protocol", code)
+        return AuthenticationFailed(str(refused) or f"{where} refuses sasl.mechanism={mechanism}", code)
 
     async def _client(self, where: str) -> SaslClient:
         known = self._credentials

@@ -271,15 +271,15 @@ class Cluster:
             code = code_of(response.error_code)
             if code is ErrorCode.REBOOTSTRAP_REQUIRED and self._rebootstraps:
                 self.rebootstrap()
-                raise NoBrokersAvailable([f"{node.versions.node} sends us back to bootstrap.servers"])
-            raise KafkaError(code, f"{node.versions.node} refuses to answer Metadata")
+                raise NoBrokersAvailable([f"{node.versions.node} asks this client to bootstrap again"])
+            raise KafkaError(code, f"{node.versions.node} refuses Metadata requests")
         return response
 
     async def _ask_controllers(self, node: Node) -> MetadataResponse:
         """Return the controllers as brokers without topics, for clients with bootstrap.controllers (KIP-919)."""
         answer = await self.call(node, DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse)
         if answer.error_code:
-            raise KafkaError(code_of(answer.error_code), answer.error_message or f"{node.versions.node} is no controller")
+            raise KafkaError(code_of(answer.error_code), answer.error_message or f"{node.versions.node} is not a controller")
         return controllers_as_metadata(answer)
 
     def known_topic(self, name: str, partition: int | None = None) -> TopicInfo | None:

@@ -52,12 +52,12 @@ PRODUCER_CONFIG = ConfigDef(COMMON_KEYS, PRODUCER_KEYS)
 CONSUMER_CONFIG = ConfigDef(COMMON_KEYS, CONSUMER_KEYS)
 ADMIN_CONFIG = ConfigDef(COMMON_KEYS, ADMIN_KEYS)
 
-_SHARE = "share groups are not served by this client"
+_SHARE = "share groups are not supported by this client"
 
 NOT_SERVED_YET: dict[str, str] = {
     **REFUSED,
-    "internal.leave.group.on.close": "it is internal: close(leave_group=False) leaves no group",
-    "internal.throw.on.fetch.stable.offset.unsupported": "it is internal",
+    "internal.leave.group.on.close": "it is an internal key; close(leave_group=False) closes a consumer that stays in its group",
+    "internal.throw.on.fetch.stable.offset.unsupported": "it is an internal key",
     "share.acknowledgement.mode": _SHARE,
     "share.acquire.mode": _SHARE,
 }
@@ -130,9 +130,9 @@ class ClientConfig(Config):
 
     def _check_rules(self) -> None:
         if BOOTSTRAP_SERVERS in self.definition and not self.bootstrap_servers():
-            raise ConfigError("Configuration bootstrap.servers names no server")
+            raise ConfigError("Configuration bootstrap.servers does not name any server")
         if self.uses_controllers and self.is_set(BOOTSTRAP_SERVERS):
-            raise ConfigError("Configuration bootstrap.controllers is given beside bootstrap.servers: a client has one of them")
+            raise ConfigError("Configuration bootstrap.controllers excludes bootstrap.servers: give one of them")
         if ACKS in self.definition:
             self._check_producer_rules()
 
@@ -141,7 +141,9 @@ class ClientConfig(Config):
             if not self[TRANSACTIONAL_ID]:
                 raise ConfigError("Configuration transactional.id must not be empty")
             if self[TRANSACTION_TWO_PHASE_COMMIT_ENABLE] and self.is_set(TRANSACTION_TIMEOUT_MS):
-                raise ConfigError("transaction.timeout.ms has no meaning with transaction.two.phase.commit.enable: nothing times out")
+                raise ConfigError(
+                    "transaction.timeout.ms has no effect with transaction.two.phase.commit.enable: such transactions do not time out"
+                )
             if (self.is_set(ENABLE_IDEMPOTENCE) and not self[ENABLE_IDEMPOTENCE]) or self._idempotence_conflict() is not None:
                 raise ConfigError(f"transactional.id needs {self._idempotence_conflict() or 'enable.idempotence=true'}")
         if self[ENABLE_IDEMPOTENCE]:
@@ -154,7 +156,7 @@ class ClientConfig(Config):
         least = self[LINGER_MS] + self[REQUEST_TIMEOUT_MS]
         if self[DELIVERY_TIMEOUT_MS] < least:
             if self.is_set(DELIVERY_TIMEOUT_MS):
-                raise ConfigError(f"delivery.timeout.ms must be at least linger.ms + request.timeout.ms, that is {least}")
+                raise ConfigError(f"delivery.timeout.ms must be at least linger.ms + request.timeout.ms, which is {least}")
             self._values[DELIVERY_TIMEOUT_MS.name] = least
 
     def _idempotence_conflict(self) -> str | None:

@@ -184,7 +184,9 @@ class Connections:
         if self._authenticator is not None or node.connection.answers > 2:
             return error
         protocol = self._config[SECURITY_PROTOCOL].upper()
-        return ConnectionLost(f"{node.address}: {error} at the first request; is security.protocol={protocol} what it speaks there?")
+        return ConnectionLost(
+            f"{node.address}: {error} at the first request; check that this listener's protocol is security.protocol={protocol}"
+        )
 
     def _use(self, node: Node) -> None:
         """Count the node as used: it is not closed as idle before its caller has sent something."""
@@ -271,13 +273,13 @@ class Connections:
         if isinstance(error, AuthenticationFailed):
             self.metrics.authentication_failed()
         elif isinstance(error, ProtocolError):
-            return ConnectionLost(f"{where} does not speak Kafka: {error}")
+            return ConnectionLost(f"{where} does not speak Kafka's protocol: {error}")
         elif isinstance(error, ConnectionLost) and not isinstance(error, RequestTimedOut):
             protocol = self._config[SECURITY_PROTOCOL].upper()
-            hint = f"is security.protocol={protocol} what it speaks there"
+            hint = f"check that this listener's protocol is security.protocol={protocol}"
             if self._tls is not None and not has_certificate(self._config):
-                hint += ", and does it not demand a certificate of the client (ssl.keystore.location)"
-            return ConnectionLost(f"{where} did not take us: {error}; {hint}?")
+                hint += ", and whether it requires a client certificate (ssl.keystore.location)"
+            return ConnectionLost(f"{where} closed the connection: {error}; {hint}")
         return error
 
     async def _negotiate(self, connection: ClientConnection) -> ApiVersionTable:

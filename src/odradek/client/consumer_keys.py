@@ -12,32 +12,32 @@ AUTO_OFFSET_RESET: Final = Key(
     STRING,
     "latest",
     MEDIUM,
-    "Where to start without a position: earliest, latest, so long before now (by_duration:PT1H), or none to raise.",
+    "Where to start without a committed offset: earliest, latest, a duration before now (by_duration:PT1H), or none to raise an error.",
     ResetPolicy(),
 )
-FETCH_MIN_BYTES: Final = Key("fetch.min.bytes", INT, "1", HIGH, "The broker answers once it has this many bytes.", at_least(0))
-FETCH_MAX_BYTES: Final = Key("fetch.max.bytes", INT, "52428800", MEDIUM, "Most bytes in one answer.", at_least(0))
+FETCH_MIN_BYTES: Final = Key("fetch.min.bytes", INT, "1", HIGH, "The broker responds when it has this many bytes.", at_least(0))
+FETCH_MAX_BYTES: Final = Key("fetch.max.bytes", INT, "52428800", MEDIUM, "Largest size of a fetch response, bytes.", at_least(0))
 FETCH_MAX_WAIT_MS: Final = Key(
-    "fetch.max.wait.ms", INT, "500", LOW, "Longest the broker waits for fetch.min.bytes, milliseconds.", at_least(0)
+    "fetch.max.wait.ms", INT, "500", LOW, "How long the broker waits for fetch.min.bytes, milliseconds.", at_least(0)
 )
 MAX_PARTITION_FETCH_BYTES: Final = Key(
-    "max.partition.fetch.bytes", INT, "1048576", HIGH, "Most bytes of one partition in one answer.", at_least(0)
+    "max.partition.fetch.bytes", INT, "1048576", HIGH, "Largest size of one partition's records in a fetch response, bytes.", at_least(0)
 )
-MAX_POLL_RECORDS: Final = Key("max.poll.records", INT, "500", MEDIUM, "Most records one poll() returns.", at_least(1))
+MAX_POLL_RECORDS: Final = Key("max.poll.records", INT, "500", MEDIUM, "Largest number of records that one poll() returns.", at_least(1))
 ISOLATION_LEVEL: Final = Key(
     "isolation.level",
     STRING,
     "read_uncommitted",
     MEDIUM,
-    "Whether records of open and aborted transactions are seen.",
+    "read_committed hides the records of open and aborted transactions.",
     OneOf("read_committed", "read_uncommitted"),
 )
-CHECK_CRCS: Final = Key("check.crcs", BOOLEAN, "true", LOW, "Verify the checksum of every batch.")
-CLIENT_RACK: Final = Key("client.rack", STRING, "", LOW, "Rack of this client, for reading from the nearest replica.")
+CHECK_CRCS: Final = Key("check.crcs", BOOLEAN, "true", LOW, "Whether the consumer verifies the checksum of every batch.")
+CLIENT_RACK: Final = Key("client.rack", STRING, "", LOW, "Rack of this client; with it the consumer reads from the nearest replica.")
 ALLOW_AUTO_CREATE_TOPICS: Final = Key(
-    "allow.auto.create.topics", BOOLEAN, "true", MEDIUM, "Whether asking for an unknown topic may create it."
+    "allow.auto.create.topics", BOOLEAN, "true", MEDIUM, "Whether a request for an unknown topic may create it."
 )
-GROUP_ID: Final = Key("group.id", STRING, None, HIGH, "The consumer group; needed for subscribe() and for commits.")
+GROUP_ID: Final = Key("group.id", STRING, None, HIGH, "The consumer group; required for subscribe() and for commits.")
 GROUP_INSTANCE_ID: Final = Key(
     "group.instance.id", STRING, None, MEDIUM, "Makes the consumer a static member, which may restart without a rebalance."
 )
@@ -46,7 +46,7 @@ GROUP_PROTOCOL: Final = Key(
     STRING,
     "classic",
     HIGH,
-    "Who assigns the partitions: a member (classic) or the coordinator (consumer, KIP-848).",
+    "Where partitions are assigned: by a member (classic) or by the coordinator (consumer, KIP-848).",
     OneOf("classic", "consumer", ignore_case=True),
 )
 GROUP_REMOTE_ASSIGNOR: Final = Key(
@@ -57,32 +57,45 @@ PARTITION_ASSIGNMENT_STRATEGY: Final = Key(
     LIST,
     "range,cooperative-sticky",
     MEDIUM,
-    "Assignors by preference, with group.protocol=classic: range, roundrobin, sticky, cooperative-sticky, or Java's class names.",
+    "Assignors in order of preference, with group.protocol=classic: range, roundrobin, sticky, cooperative-sticky, or Java's class names.",
 )
 HEARTBEAT_INTERVAL_MS: Final = Key(
     "heartbeat.interval.ms", INT, "3000", HIGH, "Time between heartbeats of a classic member, milliseconds.", at_least(1)
 )
 SESSION_TIMEOUT_MS: Final = Key(
-    "session.timeout.ms", INT, "45000", HIGH, "How long a classic member may be silent, milliseconds.", at_least(1)
+    "session.timeout.ms",
+    INT,
+    "45000",
+    HIGH,
+    "The coordinator removes a classic member without a heartbeat for this time, milliseconds.",
+    at_least(1),
 )
 MAX_POLL_INTERVAL_MS: Final = Key(
-    "max.poll.interval.ms", INT, "300000", MEDIUM, "How long after a poll() the next may come, milliseconds.", at_least(1)
+    "max.poll.interval.ms", INT, "300000", MEDIUM, "Longest time between two calls of poll(), milliseconds.", at_least(1)
 )
 ENABLE_AUTO_COMMIT: Final = Key(
-    "enable.auto.commit", BOOLEAN, "true", MEDIUM, "Commit what poll() has handed out without being asked, if there is a group.id."
+    "enable.auto.commit",
+    BOOLEAN,
+    "true",
+    MEDIUM,
+    "Whether the consumer commits the offsets of the records that poll() has returned, if there is a group.id.",
 )
 AUTO_COMMIT_INTERVAL_MS: Final = Key(
     "auto.commit.interval.ms", INT, "5000", LOW, "Time between automatic commits, milliseconds.", at_least(0)
 )
 EXCLUDE_INTERNAL_TOPICS: Final = Key(
-    "exclude.internal.topics", BOOLEAN, "true", MEDIUM, "Whether a subscribed pattern passes over Kafka's own topics."
+    "exclude.internal.topics", BOOLEAN, "true", MEDIUM, "Whether a subscribed pattern leaves out Kafka's internal topics."
 )
 KEY_DESERIALIZER: Final = Key(
-    "key.deserializer", STRING, "bytes", HIGH, "What keys are made into: a function of bytes, or a name: bytes, string, json, long, ..."
+    "key.deserializer", STRING, "bytes", HIGH, "Deserializer of keys: a function of bytes, or a name: bytes, string, json, long, ..."
 )
-VALUE_DESERIALIZER: Final = Key("value.deserializer", STRING, "bytes", HIGH, "What values are made into, as key.deserializer.")
+VALUE_DESERIALIZER: Final = Key("value.deserializer", STRING, "bytes", HIGH, "Deserializer of values, as key.deserializer.")
 INTERCEPTOR_CLASSES: Final = Key(
-    "interceptor.classes", LIST, "", LOW, "Objects, classes or import paths with on_consume(records), on_commit(offsets), close()."
+    "interceptor.classes",
+    LIST,
+    "",
+    LOW,
+    "Interceptors: objects, classes or import paths with on_consume(records), on_commit(offsets), close().",
 )
 
 CONSUMER_KEYS: Final = keys_in(globals())

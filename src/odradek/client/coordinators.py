@@ -47,7 +47,9 @@ async def find_coordinators(cluster: Cluster, kind: CoordinatorKind, keys: Itera
         answers = await asyncio.gather(*(cluster.call(node, request, FindCoordinatorResponse) for request in requests))
         found = {key: _outcome(cluster, kind, key, answer) for key, answer in zip(chosen, answers, strict=True)}
     for key in chosen:
-        found.setdefault(key, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker left out the coordinator of {key}"))
+        found.setdefault(
+            key, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not contain the coordinator of {key}")
+        )
     return found
 
 

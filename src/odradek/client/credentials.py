@@ -118,7 +118,7 @@ def credentials_of(config: ClientConfig) -> Credentials | None:
         return Credentials(mechanism, kerberos=_kerberos(config, module))
     for key in _OF_KERBEROS:
         if config.is_set(key):
-            raise ConfigError(f"Configuration {key} has no effect with sasl.mechanism={mechanism}: it is of GSSAPI")
+            raise ConfigError(f"Configuration {key} has no effect with sasl.mechanism={mechanism}: it is for GSSAPI")
     if mechanism == "OAUTHBEARER":
         return _bearer(config, module)
     _check_not_of_bearer(config, mechanism)
@@ -128,13 +128,13 @@ def credentials_of(config: ClientConfig) -> Credentials | None:
 def _check_not_of_bearer(config: ClientConfig, mechanism: str) -> None:
     for key in _OF_BEARER:
         if config.is_set(key):
-            raise ConfigError(f"Configuration {key} has no effect with sasl.mechanism={mechanism}: it is of OAUTHBEARER")
+            raise ConfigError(f"Configuration {key} has no effect with sasl.mechanism={mechanism}: it is for OAUTHBEARER")
 
 
 def _check_module(module: LoginModule, mechanism: str) -> None:
     mechanisms = _MODULES.get(module.name)
     if mechanisms is None:
-        raise ConfigError(f"sasl.jaas.config names the login module {module.name}; this client knows {', '.join(_MODULES)}")
+        raise ConfigError(f"sasl.jaas.config names the login module {module.name}; this client supports {', '.join(_MODULES)}")
     if mechanism not in mechanisms:
         raise ConfigError(f"sasl.jaas.config names {module.name}, which is not for sasl.mechanism={mechanism}")
 
@@ -150,14 +150,14 @@ def _named(config: ClientConfig, mechanism: str, module: LoginModule | None) -> 
         return Credentials(mechanism, username, password)
     for key in (SASL_USERNAME, SASL_PASSWORD):
         if config.is_set(key):
-            raise ConfigError(f"Configuration {key} is given beside sasl.jaas.config: one of them will do")
+            raise ConfigError(f"Configuration {key} excludes sasl.jaas.config: give one of them")
     options = dict(module.options)
     username, password = options.pop("username", None), options.pop("password", None)
     if username is None or password is None:
-        raise ConfigError("sasl.jaas.config has no username or no password")
+        raise ConfigError("sasl.jaas.config needs a username and a password")
     token = options.pop("tokenauth", "false").lower() == "true" if mechanism in SCRAM else False
     if options:
-        raise ConfigError(f"sasl.jaas.config has an option that this client does not know: {sorted(options)[0]}")
+        raise ConfigError(f"sasl.jaas.config has an unknown option: {sorted(options)[0]}")
     return Credentials(mechanism, username, password, delegation_token=token)
 
 
@@ -174,9 +174,9 @@ def _bearer(config: ClientConfig, module: LoginModule | None) -> Credentials:
     sources = {TOKEN_PROVIDER: provider, TOKEN_ENDPOINT: endpoint, "a token in sasl.jaas.config": unsecured}
     given = [name for name, source in sources.items() if source]
     if len(given) > 1:
-        raise ConfigError(f"{given[0]} is given beside {given[1]}: one of them will do")
+        raise ConfigError(f"{given[0]} excludes {given[1]}: give one of them")
     if not given:
-        raise ConfigError(f"sasl.mechanism=OAUTHBEARER needs {TOKEN_PROVIDER}, a callable that gives a token, or {TOKEN_ENDPOINT}")
+        raise ConfigError(f"sasl.mechanism=OAUTHBEARER needs {TOKEN_PROVIDER}, a callable that returns a token, or {TOKEN_ENDPOINT}")
     source = cast("TokenProvider | None", endpoint if provider is None else provider)
     return Credentials("OAUTHBEARER", provider=source, unsecured=unsecured or None)
 
@@ -190,11 +190,11 @@ def _kerberos(config: ClientConfig, module: LoginModule | None) -> KerberosLogin
     keytab, principal = config[SASL_KERBEROS_KEYTAB] or "", config[SASL_KERBEROS_PRINCIPAL] or ""
     if module is None:
         if keytab and not principal:
-            raise ConfigError("sasl.kerberos.keytab needs sasl.kerberos.principal, whose key it has")
+            raise ConfigError("sasl.kerberos.keytab needs sasl.kerberos.principal, the name of the principal in the keytab")
         return KerberosLogin(config[SASL_KERBEROS_SERVICE_NAME], host, principal, keytab)
     for key in _OF_KERBEROS[:2]:
         if config.is_set(key):
-            raise ConfigError(f"Configuration {key} is given beside sasl.jaas.config: one of them will do")
+            raise ConfigError(f"Configuration {key} excludes sasl.jaas.config: give one of them")
     options = dict(module.options)
     default_holds = config.is_set(SASL_KERBEROS_SERVICE_NAME) or "serviceName" not in options
     service = service_name(module, _JAAS, config[SASL_KERBEROS_SERVICE_NAME] if default_holds else None)
@@ -205,10 +205,10 @@ def _kerberos(config: ClientConfig, module: LoginModule | None) -> KerberosLogin
     cache = options.pop("ticketCache", "").removeprefix("file:")
     check_options(options, _JAAS)
     if with_keytab == with_cache:
-        raise ConfigError(f"{_JAAS} needs one of useKeyTab=true and useTicketCache=true")
+        raise ConfigError(f"{_JAAS} needs either useKeyTab=true or useTicketCache=true")
     if with_cache:
         if keytab:
-            raise ConfigError(f"{_JAAS} has a keyTab beside useTicketCache=true: one of them will do")
+            raise ConfigError(f"{_JAAS}: keyTab excludes useTicketCache=true: give one of them")
         return KerberosLogin(service, host, principal, cache=cache)
     if not keytab or not principal:
         raise ConfigError(f"{_JAAS} with useKeyTab=true needs keyTab and principal")

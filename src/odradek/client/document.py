@@ -12,9 +12,8 @@ from odradek.config.definition import ConfigDef, ConfigValue, Key
 _HEAD = """# Configuration of the clients
 
 Producer, consumer and admin client take Kafka's own keys: as dotted names in a mapping, as snake_case keyword arguments, or both.
-`Producer({"bootstrap.servers": "localhost:9092"}, linger_ms=20)`. A key that is not on this page is an error, in one line that names it;
-nothing is accepted and ignored. Kafka's documentation has the keys in full; [client-network.md](client-network.md) has examples of TLS
-and SASL.
+`Producer({"bootstrap.servers": "localhost:9092"}, linger_ms=20)`. A key that is not on this page is an error, and one line names it;
+no key is ignored. Kafka's documentation describes the keys in full; [client-network.md](client-network.md) has examples of TLS and SASL.
 
 This page is written by `python -m odradek.client.document > docs/client-configuration.md` from the tables in `src/odradek/client/`.
 """
@@ -23,21 +22,21 @@ _COMMON = "\n## All clients\n"
 _OTHERS = "\n## Only the {}\n"
 _SPELLINGS = """
 ## Other spellings
-Keys of librdkafka (with dots) and kafka-python (with underscores) that are taken for Kafka's.
+Keys of librdkafka (with dots) and kafka-python (with underscores) that stand for Kafka's keys.
 """
 _REFUSED = """
 ## Keys that are refused
-Kafka's clients have them; these say at once that they do not.
+Kafka's clients have these keys; Odradek's clients refuse them with an error.
 """
 
 KAFKAS: dict[str, tuple[str, str]] = {
-    "bootstrap.servers": ("none", "a client on the machine of its broker needs no configuration"),
-    "client.id": ("empty", "brokers name the client in their logs and quotas"),
+    "bootstrap.servers": ("none", "a client on the same machine as its broker needs no configuration"),
+    "client.id": ("empty", "brokers show this name in their logs and quotas"),
     "enable.metrics.push": ("true", "metrics are not pushed"),
-    "receive.buffer.bytes": ("65536 (32768 of the producer)", "the kernel's own size grows with the connection"),
-    "send.buffer.bytes": ("131072", "the kernel's own size grows with the connection"),
-    "ssl.keystore.type": ("JKS", "a file says what it is"),
-    "ssl.truststore.type": ("JKS", "a file says what it is"),
+    "receive.buffer.bytes": ("65536 (32768 of the producer)", "the kernel adapts the size to the connection"),
+    "send.buffer.bytes": ("131072", "the kernel adapts the size to the connection"),
+    "ssl.keystore.type": ("JKS", "the format is detected from the file"),
+    "ssl.truststore.type": ("JKS", "the format is detected from the file"),
 }
 """Key with another default than Kafka's -> (Kafka's default, the reason)."""
 

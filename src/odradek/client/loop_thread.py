@@ -43,7 +43,7 @@ class LoopThread:
             try:
                 self.loop.run_forever()
             except BaseException:
-                _LOG.exception("a callback in the event loop of the clients failed")
+                _LOG.exception("a callback in the clients' event loop failed")
                 if self.loop.is_closed():
                     return
             else:
@@ -67,9 +67,9 @@ class LoopThread:
         """
         self._origin.check_process()
         if not self.usable:
-            raise OdradekError("the event loop of the clients has ended: the interpreter is shutting down")
+            raise OdradekError("the clients' event loop has ended: the interpreter is shutting down")
         if self.is_current:
-            raise OdradekError("a blocking client cannot be called from its own callbacks; hand the work to another thread")
+            raise OdradekError("a blocking client must not be called by its own callbacks; pass the work to another thread")
         result: Future[T] = Future()
         try:
             self.loop.call_soon_threadsafe(self._begin, action, result)

@@ -43,7 +43,9 @@ async def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], *
                     left.pop(partition, None)
                 else:
                     code = ErrorCode.UNKNOWN_SERVER_ERROR if listed is None else listed.error
-                    failures.append(KafkaError(code, f"{'the broker left out' if listed is None else 'offsets of'} {partition}"))
+                    failures.append(
+                        KafkaError(code, f"{'the broker omitted the offset of' if listed is None else 'offsets of'} {partition}")
+                    )
         if failures:
             cluster.metadata.request_update()
             await _refresh_quietly(cluster)

@@ -35,19 +35,19 @@ class Origin:
     def check_process(self) -> None:
         """Raise OdradekError in a forked child."""
         if self.is_forked:
-            raise OdradekError("this client was made before a fork: make clients in the process that uses them")
+            raise OdradekError("this client was created before a fork: create clients in the process that uses them")
 
     def check_wait(self) -> None:
         """Raise OdradekError where a thread would wait in vain: in a forked child, and in the event loop itself."""
         self.check_process()
         if self.loop is not None and asyncio._get_running_loop() is self.loop:
-            raise OdradekError("this would wait for the event loop that it is called in: await it, or hand the work to another thread")
+            raise OdradekError("this call would wait for the event loop that it runs in: use await, or pass the work to another thread")
 
     def check(self) -> None:
         """Raise OdradekError in a forked child, and outside of the client's event loop."""
         if self.is_forked or asyncio._get_running_loop() is not self.loop:
             self.check_process()
-            raise OdradekError("this client was made in another event loop: make asyncio clients in the loop that uses them")
+            raise OdradekError("this client was created in another event loop: create asyncio clients in the loop that uses them")
 
     def after_fork(self) -> None:
         """Note that this process is a forked child."""

@@ -31,7 +31,7 @@ def made(key: str, given: object, methods: Sequence[str]) -> Any:
     except Exception as error:
         raise ConfigError(f"Invalid value {given} for configuration {key}: {error}") from error
     if not any(callable(getattr(one, method, None)) for method in methods):
-        raise ConfigError(f"Invalid value {given} for configuration {key}: it has none of {', '.join(methods)}")
+        raise ConfigError(f"Invalid value {given} for configuration {key}: it must have at least one of the methods {', '.join(methods)}")
     return one
 
 
@@ -48,7 +48,7 @@ def made_all(key: str, given: Any, methods: Sequence[str], settings: dict[str, A
     else:
         chosen = [] if given is None else [given]
     if any(chosen.count(each) > 1 for each in chosen):
-        raise ConfigError(f"Invalid value for configuration {key}: one is named twice")
+        raise ConfigError(f"Invalid value for configuration {key}: an entry is named twice")
     objects = [made(key, each, methods) for each in chosen]
     for each in objects:
         configure(each, settings)
@@ -65,7 +65,7 @@ def imported(key: str, path: str) -> Any:
     """Return the object at an import path. Raises ConfigError when nothing can be imported there."""
     module, _, name = path.replace(":", ".").rpartition(".")
     if not module:
-        raise ConfigError(f"Invalid value {path} for configuration {key}: an import path is such as package.module.Name")
+        raise ConfigError(f"Invalid value {path} for configuration {key}: it must be an import path such as package.module.Name")
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:

@@ -57,20 +57,20 @@ def explained(failed: TlsFailed, where: str, *, has_certificate: bool) -> Authen
     if isinstance(error, ssl.SSLCertVerificationError):
         why = f"the certificate of {where} is not accepted: {error.verify_message.rstrip('.')}"
         if "SELF" in reason or "LOCAL ISSUER" in error.verify_message.upper() or "SELF" in error.verify_message.upper():
-            why += " (ssl.truststore.location has to hold its certificate authority)"
+            why += " (ssl.truststore.location must contain its certificate authority)"
         elif "ostname" in error.verify_message or "IP address" in error.verify_message:
             why += " (ssl.endpoint.identification.algorithm= switches the check of the name off)"
     elif "CERTIFICATE_REQUIRED" in reason or ("ALERT_BAD_CERTIFICATE" in reason and not has_certificate):
-        why = f"{where} demands a certificate of the client: ssl.keystore.location is missing"
+        why = f"{where} requires a client certificate: ssl.keystore.location is missing"
     elif "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         what = "of the client" if "UNKNOWN_CA" not in reason else "of the client, or its certificate authority"
         why = f"{where} does not accept the certificate {what} (ssl.keystore.*): {_words(reason)}"
     elif "WRONG_VERSION_NUMBER" in reason or "HTTP" in reason:
-        why = f"{where} does not speak TLS there; is security.protocol right?"
+        why = f"{where} does not speak TLS on this listener; check security.protocol"
     elif "HANDSHAKE_FAILURE" in reason:
-        why = f"{where} and the client have no cipher in common, or it demands a certificate of the client (ssl.keystore.location)"
+        why = f"{where} and the client have no cipher suite in common, or it requires a client certificate (ssl.keystore.location)"
     elif "PROTOCOL" in reason:
-        why = f"{where} and the client have no TLS protocol in common (ssl.enabled.protocols): {_words(reason)}"
+        why = f"{where} and the client have no TLS version in common (ssl.enabled.protocols): {_words(reason)}"
     else:
         why = f"TLS with {where} failed: {_words(reason)}"
     return AuthenticationFailed(why, ErrorCode.UNKNOWN_SERVER_ERROR)

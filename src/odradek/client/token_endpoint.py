@@ -79,11 +79,11 @@ class Endpoint(NamedTuple):
             pause_s = min(backoff.next_s(), end - time.monotonic())
             if pause_s <= 0:
                 raise self._failed(first)
-            logger.info("%s gives no token yet: %s", urlsplit(self.url).hostname, why)
+            logger.info("the token request to %s failed and will be retried: %s", urlsplit(self.url).hostname, why)
             await asyncio.sleep(pause_s)
 
     def _failed(self, why: str) -> SaslError:
-        return SaslError(f"{TOKEN_ENDPOINT}: {urlsplit(self.url).hostname} gave no token: {why}")
+        return SaslError(f"{TOKEN_ENDPOINT}: the token request to {urlsplit(self.url).hostname} failed: {why}")
 
     def _ask(self) -> OAuthToken:
         from odradek.network.web import exchange
@@ -102,7 +102,7 @@ class Endpoint(NamedTuple):
         )
         if not 200 <= answer.status < 300:
             is_final = answer.status in _FINAL or answer.status < 400
-            raise (_Refused if is_final else OSError)(f"it answers {answer.status}{_code_of(answer.body)}")
+            raise (_Refused if is_final else OSError)(f"it responds with status {answer.status}{_code_of(answer.body)}")
         return _token_of(_bounded(answer.body), now_s)
 
 
@@ -116,7 +116,7 @@ class TokenFile(NamedTuple):
         try:
             return await asyncio.to_thread(self._read)
         except (OSError, _Refused) as error:
-            raise SaslError(f"{TOKEN_ENDPOINT}: {self.path} gave no token: {_reason(error)}") from None
+            raise SaslError(f"{TOKEN_ENDPOINT}: no token can be read from {self.path}: {_reason(error)}") from None
 
     def _read(self) -> OAuthToken:
         with Path(self.path).open("rb") as file:
@@ -135,9 +135,9 @@ def endpoint_of(config: ClientConfig, options: Mapping[str, str]) -> Endpoint | 
     for option, value in options.items():
         named = _IN_JAAS.get(option)
         if named is None:
-            raise ConfigError(f"sasl.jaas.config has an option that this client does not know: {option}")
+            raise ConfigError(f"sasl.jaas.config has an unknown option: {option}")
         if named in given:
-            raise ConfigError(f"Configuration {named} is given beside {option} in sasl.jaas.config: one of them will do")
+            raise ConfigError(f"Configuration {named} excludes {option} in sasl.jaas.config: give one of them")
         given[named] = value
     of_addresses = [key for key in OF_TOKEN_ENDPOINT if key in given or config.is_set(key)]
     url = config[TOKEN_ENDPOINT]
@@ -148,13 +148,15 @@ def endpoint_of(config: ClientConfig, options: Mapping[str, str]) -> Endpoint | 
     parts = urlsplit(url)
     if parts.scheme == "file":
         for key in of_addresses:
-            raise ConfigError(f"Configuration {key} has no effect where {TOKEN_ENDPOINT} is a file")
+            raise ConfigError(f"Configuration {key} has no effect when {TOKEN_ENDPOINT} is a file")
         return TokenFile(_path_of(parts))
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise ConfigError(f"Invalid value for configuration {TOKEN_ENDPOINT}: it must be an address with file:, http: or https:")
+        raise ConfigError(
+            f"Invalid value for configuration {TOKEN_ENDPOINT}: it must be an address that begins with file:, http: or https:"
+        )
     for own in (CLIENT_ID, CLIENT_SECRET):
         if not given.get(own, "").strip():
-            raise ConfigError(f"{TOKEN_ENDPOINT} needs {own}, the client's own at the authorization server")
+            raise ConfigError(f"{TOKEN_ENDPOINT} needs {own}, the client's credential at the authorization server")
     return Endpoint(
         url,
         given[CLIENT_ID].strip(),
@@ -171,14 +173,14 @@ def endpoint_of(config: ClientConfig, options: Mapping[str, str]) -> Endpoint | 
 def _path_of(parts: SplitResult) -> str:
     path = unquote(parts.path)
     if parts.netloc not in ("", "localhost") or not path:
-        raise ConfigError(f"Invalid value for configuration {TOKEN_ENDPOINT}: it names no file of this machine")
+        raise ConfigError(f"Invalid value for configuration {TOKEN_ENDPOINT}: it must name a file of this machine")
     return path
 
 
 def _reason(error: Exception) -> str:
     """Return the reason of an error for messages, without the URL, which may be long, and other contents of the exception."""
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "no response within the time limit"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
@@ -207,7 +209,7 @@ def _token_of(data: bytes, asked_s: float) -> OAuthToken:
     answer = _parsed(data)
     value = answer.get("access_token")
     if not isinstance(value, str) or not value.strip():
-        raise _Refused("its answer has no access_token")
+        raise _Refused("its response has no access_token")
     value = value.strip()
     expires_ms = _expiry_ms(value)
     lifetime_s = answer.get("expires_in")

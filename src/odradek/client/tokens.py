@@ -62,7 +62,7 @@ class TokenSource:
         if token.expires_ms is None:
             return token
         if token.expires_ms <= now:
-            raise SaslError(f"{self._source} gave a token that has expired already")
+            raise SaslError(f"{self._source} returned a token that has already expired")
         self._token = token
         self._refresh_ms = refresh_ms(now, token.expires_ms, factor=self._factor, min_period_s=self._min_period_s, buffer_s=self._buffer_s)
         return token
@@ -86,7 +86,7 @@ async def _provided(provider: TokenProvider) -> OAuthToken:
         value, expires_s = cast("tuple[object, object]", given)
         if isinstance(value, str) and isinstance(expires_s, (int, float)):
             return OAuthToken(value, int(expires_s * 1000))
-    raise SaslError(f"{TOKEN_PROVIDER} gave neither an OAuthToken, a text, nor (text, Unix seconds of its end)")
+    raise SaslError(f"{TOKEN_PROVIDER} must return an OAuthToken, a text, or a pair (text, expiry in Unix seconds)")
 
 
 def _unsecured(options: dict[str, str], now: int) -> OAuthToken:
@@ -109,7 +109,7 @@ def _unsecured(options: dict[str, str], now: int) -> OAuthToken:
         elif name == "unsecuredLoginLifetimeSeconds":
             lifetime_s = _number(name, value)
         else:
-            raise SaslError(f"sasl.jaas.config has an option that this client does not know: {name}")
+            raise SaslError(f"sasl.jaas.config has an unknown option: {name}")
     if not claims.get(principal):
         raise SaslError(f"sasl.jaas.config needs unsecuredLoginStringClaim_{principal}, the name of the client")
     return unsecured_token(claims, now, lifetime_s)._replace(extensions=extensions)
@@ -119,4 +119,4 @@ def _number(name: str, value: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise ConfigError(f"{name} in sasl.jaas.config is no number") from None
+        raise ConfigError(f"{name} in sasl.jaas.config must be a number") from None

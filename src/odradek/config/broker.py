@@ -111,7 +111,7 @@ class BrokerConfig(Config):
         self.found: dict[str, str] = given.found if isinstance(given, Resolved) else {}
         """Reference by the value that a configuration provider returned for it; the values must never be shown."""
         if self.given.get(PROVIDERS) and not isinstance(given, Resolved):
-            raise ConfigError(f"{PROVIDERS}: the references were not followed; odradek.providers.resolving.resolve_broker does")
+            raise ConfigError(f"{PROVIDERS}: the references have not been resolved; call odradek.providers.resolving.resolve_broker first")
         try:
             self._read(given)
         except ConfigError as error:
@@ -178,7 +178,9 @@ class BrokerConfig(Config):
         """Destination of clients' metrics (odradek.client.telemetry), None when clients do not push. Raises ConfigError naming the key."""
         text = self[ODRADEK_CLIENT_TELEMETRY].strip()
         if text and text != "counted" and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
-            raise invalid("odradek.client.telemetry", text, "it must be counted, or http(s)://HOST:PORT/PATH of an OTLP receiver")
+            raise invalid(
+                "odradek.client.telemetry", text, "it must be `counted`, or the address of an OTLP receiver, http(s)://HOST:PORT/PATH"
+            )
         return text or None
 
     @property

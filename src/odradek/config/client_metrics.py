@@ -12,9 +12,9 @@ from odradek.metrics.telemetry import DEFAULT_INTERVAL_MS, SELECTORS, Subscripti
 
 CLIENT_METRICS_CONFIG = ConfigDef(
     (
-        Key("interval.ms", INT, "300000", MEDIUM, "Time between a client's pushes of its metrics, in ms."),
-        Key("match", LIST, "", MEDIUM, "Which clients push, as selector=pattern."),
-        Key("metrics", LIST, "", MEDIUM, "Prefixes of the names of the metrics that are pushed."),
+        Key("interval.ms", INT, "300000", MEDIUM, "Time between two pushes of a client's metrics, in ms."),
+        Key("match", LIST, "", MEDIUM, "Selects the clients that push metrics, as selector=pattern."),
+        Key("metrics", LIST, "", MEDIUM, "Name prefixes of the metrics that clients push."),
     )
 )
 
@@ -72,7 +72,7 @@ def _pattern(pattern: str) -> Callable[[str], bool]:
     options.max_mem = _MEMORY
     try:
         if len(pattern) > _LONGEST_PATTERN:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"a pattern may have {_LONGEST_PATTERN} characters")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"a pattern must not have more than {_LONGEST_PATTERN} characters")
         compiled = re2.compile(pattern, options=options)
     except re2.error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}") from None

@@ -230,7 +230,7 @@ def setting_text(name: str, value: object) -> str:
     items = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (None,)
     texts = [each for each in items if isinstance(each, str)]
     if len(texts) < len(items):
-        raise invalid(name, shown, "it has to be text, a number, a boolean or a list of texts")
+        raise invalid(name, shown, "it must be text, a number, a boolean or a list of texts")
     return ",".join(texts)
 
 

@@ -16,18 +16,19 @@ class OwnDefault(NamedTuple):
     reason: str
 
 
-_SOCKETS = "the system sizes the buffers of each connection as it needs; a number given here is set, which turns that off"
+_SOCKETS = "the kernel sizes the buffers of each connection by itself; setting a size turns that off"
 
 OWN_DEFAULTS: dict[str, OwnDefault] = {
     "listeners": OwnDefault(
-        "PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092", "a broker without security answers only its own host until told otherwise"
+        "PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092", "a broker without security serves only its own host by default"
     ),
-    "max.connections": OwnDefault("10000", "2147483647", "nothing is unbounded: each connection holds a buffer"),
+    "max.connections": OwnDefault("10000", "2147483647", "the number of connections is bounded, because each one needs a buffer"),
     "socket.receive.buffer.bytes": OwnDefault("-1", "102400", _SOCKETS),
     "socket.send.buffer.bytes": OwnDefault("-1", "102400", _SOCKETS),
     "queued.max.request.bytes": OwnDefault(
         "536870912",
         "-1",
-        "requests being received and processed share a memory budget; the answers that peers have not taken share an eighth of it",
+        "requests that are being received and processed share a memory budget; responses that clients have not read yet share an "
+        "eighth of it",
     ),
 }

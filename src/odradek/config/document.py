@@ -13,63 +13,63 @@ from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT_B
 
 _HEAD = """# Configuration
 
-Odradek reads Kafka's own `server.properties`. Every broker and topic key of Kafka 4.3 is known, with Kafka's type, default and validator;
-an unknown key, or a value that does not fit, stops the broker at its start with one line that names it. A key that is not listed here does
-what Kafka's documentation says. Values may refer to files or the environment: [Configuration providers](config-providers.md).
+Odradek reads Kafka's own `server.properties`. It has every broker and topic key of Kafka 4.3, with Kafka's type, default and validator.
+An unknown key, or an invalid value, prevents the start of the broker; one line names the key. A key that is not listed here works as in
+Kafka's documentation. Values may refer to files or the environment: [Configuration providers](config-providers.md).
 
 This page is written by `python -m odradek.config.document > docs/configuration.md` from the tables in `src/odradek/config/`.
 """
 
 _DEFAULTS = """
 ## Defaults that are not Kafka's
-DescribeConfigs shows Odradek's default. A key that is given is taken as it is.
+DescribeConfigs shows Odradek's default. A value that is set is used unchanged.
 """
 
 _OWN = """
-## Keys that Kafka has not
-A JVM broker that finds one in its file warns of an unknown key and goes on.
+## Keys that only Odradek has
+A JVM broker with such a key in its file logs a warning of an unknown key, and starts.
 """
 
 _REFUSED = """
 ## Keys that are refused
-They ask for something that is not served yet, and whose absence must not go unnoticed. A broker key with another value than those allowed
-stops the broker at its start; a topic with such a key is not created (INVALID_CONFIG).
+These keys need a feature that Odradek does not serve yet. Ignoring them could do harm, so only the values below are allowed. With another
+value, a broker key prevents the start of the broker, and a topic key the creation of the topic (INVALID_CONFIG).
 """
 
 _INEFFECTIVE = """
 ## Keys without effect
-They are accepted, because nothing a client can rely on changes with them; the broker writes one warning for each that is given.
+Odradek accepts these keys, because clients do not depend on their effect. The broker logs a warning for each one that is set.
 """
 
 
 _AT_RUN_TIME = """
 ## Broker keys set at run time
-IncrementalAlterConfigs sets them for one broker, or for all brokers (the broker named ""). A broker's own settings override those of all
-brokers, and both override the file. They are kept in the metadata log and take effect before the logs are loaded. Every topic key can be
-set for a topic at any time, except those that are refused above.
+IncrementalAlterConfigs sets these keys for one broker, or for all brokers (the broker named ""). The settings of one broker override those
+of all brokers, and both override the file. They are stored in the metadata log; a starting broker applies them before it loads its logs.
+Every topic key can be set at any time, except the refused keys above.
 
-These take effect at once, unless it says otherwise below:
+A change of these keys takes effect at once, with the exceptions below:
 """
 
 _OF_LISTENERS = """
 `listeners`, `listener.security.protocol.map` and the keys of TLS and SASL are set for one broker. A listener that is added to `listeners`
-is served at once, and one that is taken out is closed with its connections, unless it is one of advertised.listeners. Its own settings
-(`listener.name.NAME.*`) come with it, in the same request, and, but for the stores of TLS and `max.connections`, do not change
-afterwards. Others are not told of it, as in every Raft cluster: clients of it are answered and find no leaders through it.
+opens at once. A listener that is removed is closed with its connections, unless `advertised.listeners` names it. The settings of a new
+listener (`listener.name.NAME.*`) must be in the same request; later only its TLS stores and `max.connections` can change. Other brokers
+and clients do not learn of the new listener, as in every KRaft cluster: its clients get responses, but find no leaders through it.
 
 - `ssl.cipher.suites`, `ssl.client.auth`, `ssl.enabled.protocols`, `ssl.endpoint.identification.algorithm`, `ssl.protocol` and
-  `sasl.enabled.mechanisms` hold for listeners that are added afterwards and have no value of their own. A listener that is there follows
-  its stores alone, for new connections.
-- `sasl.mechanism.inter.broker.protocol` holds for new connections between brokers.
+  `sasl.enabled.mechanisms` apply to listeners that are added later and do not have their own values. An existing listener follows only
+  changes of its stores, for new connections.
+- `sasl.mechanism.inter.broker.protocol` applies to new connections between brokers.
 """
 
 _INEFFECTIVE_AT_RUN_TIME = """
-These are taken as Kafka takes them, kept and shown, and change nothing; each broker warns of one when it is set. So it is with names that
-are no key at all, which Kafka keeps for plugins.
+Odradek accepts, stores and shows these keys, as Kafka does, but they have no effect; each broker logs a warning when one is set. Unknown
+keys, which Kafka stores for plugins, are treated in the same way.
 """
 
 _REFUSED_AT_RUN_TIME = """
-These take only the values that [are allowed in a file](#keys-that-are-refused).
+These keys accept only the values that [are allowed in a file](#keys-that-are-refused).
 """
 
 
@@ -99,10 +99,10 @@ def _refused() -> Iterator[str]:
     yield _REFUSED
     for title, keys in (("Broker key", UNSERVED), ("Topic key", UNSERVED_TOPIC)):
         rows = ((f"`{name}`", _values(allowed), feature) for name, (allowed, feature) in sorted(keys.items()))
-        yield from _table((title, "Allowed", "What is missing"), rows)
+        yield from _table((title, "Allowed", "Missing feature"), rows)
     prefixes = [(f"`{prefix}*`", "the default", feature) for prefix, feature in UNSERVED_SECURITY.items()]
     prefixes += [(f"`{prefix}*`", "", feature) for prefix, feature in UNSERVED_PREFIXES.items()]
-    yield from _table(("Keys that begin with", "Allowed", "What is missing"), sorted(prefixes))
+    yield from _table(("Keys that begin with", "Allowed", "Missing feature"), sorted(prefixes))
 
 
 def _values(allowed: tuple[str, ...]) -> str:

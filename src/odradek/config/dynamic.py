@@ -186,8 +186,8 @@ THREAD_COUNTS: tuple[Key[int], ...] = (
 
 
 _JAAS_CONFIG = "sasl.jaas.config"
-_JAAS = "it is written for a mechanism of a listener and has no effect without one, in Kafka neither"
-_NO_SUCH_KEY = "there is no such key; it is kept, as Kafka keeps it for plugins"
+_JAAS = "it names a mechanism and no listener; such a key has no effect, as in Kafka"
+_NO_SUCH_KEY = "it is an unknown key; it is stored for plugins, as in Kafka"
 
 
 def is_only_kept(name: str) -> bool:

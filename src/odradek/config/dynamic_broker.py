@@ -169,7 +169,7 @@ class DynamicBrokerConfig:
             try:
                 effective = self._effective(node_values, cluster_values)
             except ConfigError as error:
-                problems.append(f"The settings of brokers contradict one another and are not taken over: {error}")
+                problems.append(f"The dynamic settings of brokers contradict one another and are not applied: {error}")
         renewed: list[Callable[[], object]] = []
         if self._is_set(node):
             config = effective or self.current
@@ -257,7 +257,7 @@ class DynamicBrokerConfig:
         setting = parse_listener_key(name)
         names = [each.listener.lower() for each in self.static.listeners]
         if setting is not None and setting.listener in names and is_fixed(setting) and self.static.given.get(name) != text:
-            raise ConfigError(f"the listener {setting.listener.upper()} has what the file says: {name}")
+            raise ConfigError(f"the listener {setting.listener.upper()} keeps the value in the file: {name}")
 
     def _usable(
         self, layer: Mapping[str, str], whose: str, problems: list[str], named: Mapping[str, str]

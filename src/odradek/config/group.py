@@ -62,7 +62,7 @@ def check_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) ->
         if name not in GROUP_CONFIG:
             raise ConfigError(f"Unknown group config name: {name}")
         if not name.startswith("consumer."):
-            raise ConfigError(f"{name} is for {name.partition('.')[0]} groups, which are not served yet")
+            raise ConfigError(f"{name} is a setting of {name.partition('.')[0]} groups, which are not served yet")
     own = Config(GROUP_CONFIG, GROUP_CONFIG.parse(overrides))
     for key, (_, least, most) in CONSUMER_KEYS.items():
         if own.is_set(key) and own[key] < broker[least]:

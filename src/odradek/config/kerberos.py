@@ -28,16 +28,16 @@ def kerberos_settings(module: LoginModule, key: str, rules: Sequence[str]) -> Ke
     """Return the settings of a listener whose JAAS line, the value of `key`, names `module`. Raises ConfigError."""
     options = dict(module.options)
     if not flag(options, "useKeyTab", key):
-        raise ConfigError(f"{key} needs useKeyTab=true: a node has its key from a keytab")
+        raise ConfigError(f"{key} needs useKeyTab=true: a node reads its key from a keytab")
     if not flag(options, "storeKey", key):
-        raise ConfigError(f"{key} needs storeKey=true: without its key a node cannot read the tickets of its clients")
+        raise ConfigError(f"{key} needs storeKey=true: a node needs its key to read the tickets of clients")
     if flag(options, "useTicketCache", key):
-        raise ConfigError(f"{key}: useTicketCache=true is not served for nodes; they get their tickets with the keytab")
+        raise ConfigError(f"{key}: useTicketCache=true is not supported for nodes, which get their tickets with the keytab")
     principal, keytab = options.pop("principal", ""), options.pop("keyTab", "").removeprefix("file:")
     if not principal or principal == "*":
-        raise ConfigError(f"{key} needs principal, the name of the service as it stands in the keytab: kafka/host@REALM")
+        raise ConfigError(f"{key} needs principal, the name of the service in the keytab, such as kafka/host@REALM")
     if not keytab:
-        raise ConfigError(f"{key} needs keyTab, the file that has the service's key")
+        raise ConfigError(f"{key} needs keyTab, the file with the key of the service")
     options.pop("serviceName", None)
     check_options(options, key)
     try:
@@ -59,7 +59,7 @@ def service_name(module: LoginModule, key: str, given: str | None) -> str:
         )
     name = of_line or given
     if not name:
-        raise ConfigError(f"No serviceName defined in either JAAS or Kafka config: sasl.kerberos.service.name is missing, {key} has none")
+        raise ConfigError(f"No serviceName defined in either JAAS or Kafka config: set sasl.kerberos.service.name, or serviceName in {key}")
     return name
 
 
@@ -76,6 +76,6 @@ def check_options(options: dict[str, str], key: str) -> None:
     for name in _WITHOUT_MEANING:
         flag(options, name, key)
     if flag(options, "debug", key):
-        raise ConfigError(f"{key}: debug=true is Java's; here the environment KRB5_TRACE=/dev/stderr shows what Kerberos does")
+        raise ConfigError(f"{key}: debug=true works only in Java; set KRB5_TRACE=/dev/stderr in the environment instead")
     if options:
-        raise ConfigError(f"{key} has an option that is not known: {sorted(options)[0]}")
+        raise ConfigError(f"{key} has an unknown option: {sorted(options)[0]}")

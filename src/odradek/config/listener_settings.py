@@ -53,19 +53,21 @@ def parse_listener_key(name: str) -> ListenerSetting | None:
         return None
     listener, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
     if not listener or not dot or not rest:
-        raise ConfigError(f"{name}: a listener's setting is written listener.name.NAME.KEY, such as listener.name.external.ssl.client.auth")
+        raise ConfigError(
+            f"{name}: a setting of a listener has the form listener.name.NAME.KEY, such as listener.name.external.ssl.client.auth"
+        )
     if listener != listener.lower():
-        raise ConfigError(f"{name}: the listener is written in lower case there, {LISTENER_PREFIX}{listener.lower()}.{rest}")
+        raise ConfigError(f"{name}: the name of the listener must be in lower case, {LISTENER_PREFIX}{listener.lower()}.{rest}")
     if rest in BROKER_CONFIG:
         if not (rest.startswith(_FAMILIES) or rest in _SINGLE_KEYS):
-            raise ConfigError(f"{name}: {rest} is for the whole broker and cannot be set for one listener")
+            raise ConfigError(f"{name}: {rest} applies to the whole broker and cannot be set for one listener")
         return ListenerSetting(listener, "", rest)
     mechanism, dot, key = rest.partition(".")
     if dot and key in BROKER_CONFIG and (key.startswith("sasl.") or key in MECHANISM_KEYS):
         if mechanism != mechanism.lower():
-            raise ConfigError(f"{name}: the mechanism is written in lower case there, {listener_key(listener, key, mechanism)}")
+            raise ConfigError(f"{name}: the name of the mechanism must be in lower case, {listener_key(listener, key, mechanism)}")
         return ListenerSetting(listener, mechanism, key)
-    raise ConfigError(f"Unknown configuration key {name}: {rest} is no key that a listener has")
+    raise ConfigError(f"Unknown configuration key {name}: {rest} is not a key of listeners")
 
 
 def key_of(name: str) -> Key[ConfigValue] | None:
@@ -127,9 +129,9 @@ def check_listener_settings(config: BrokerConfig) -> None:
         _check_listener(setting, name, config.listener_security_protocols)
         value = parse_setting(name, setting.key, text)
         if setting.key == "max.connections" and value == 0:
-            raise invalid(name, value, "Value must be at least 1: nobody could ever connect")
+            raise invalid(name, value, "Value must be at least 1: otherwise no client could connect")
 
 
 def _check_listener(setting: ListenerSetting, name: str, known: Iterable[str]) -> None:
     if setting.listener.upper() not in known:
-        raise ConfigError(f"{name}: there is no listener {setting.listener.upper()} in listener.security.protocol.map")
+        raise ConfigError(f"{name}: the listener {setting.listener.upper()} is not in listener.security.protocol.map")

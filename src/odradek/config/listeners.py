@@ -38,7 +38,7 @@ def parse_security_protocol_map(name: str, text: str) -> dict[str, str]:
         listener, colon, protocol = entry.strip().rpartition(":")
         listener, protocol = listener.strip().upper(), protocol.strip().upper()
         if not colon:
-            raise invalid(name, text, f"{entry.strip()!r} is not of the form LISTENER:PROTOCOL")
+            raise invalid(name, text, f"{entry.strip()!r} must have the form LISTENER:PROTOCOL")
         if protocol not in SECURITY_PROTOCOLS:
             raise invalid(name, text, f"the security protocol of {listener} must be one of {', '.join(SECURITY_PROTOCOLS)}, not {protocol}")
         found[listener] = protocol
@@ -55,7 +55,7 @@ def parse_listeners(name: str, entries: list[str], protocols: dict[str, str], *,
     for entry in entries:
         match = _LISTENER.fullmatch(entry.strip())
         if match is None:
-            raise invalid(name, entry, "a listener is written NAME://host:port, such as PLAINTEXT://localhost:9092")
+            raise invalid(name, entry, "a listener must have the form NAME://host:port, such as PLAINTEXT://localhost:9092")
         listener, host, port = match[1].upper(), match[2], int(match[3])
         if listener not in protocols:
             raise invalid(

@@ -91,7 +91,7 @@ def provider_settings(settings: Mapping[str, str]) -> list[ProviderSettings]:
             continue
         key = f"{PROVIDERS_PREFIX}{name}.class"
         if key not in settings:
-            raise ConfigError(f"{PROVIDERS} names {name}, and {key} is missing")
+            raise ConfigError(f"{PROVIDERS} names {name}, but {key} is missing")
         prefix = f"{PROVIDERS_PREFIX}{name}.{_PARAMETER}"
         parameters = {each.removeprefix(prefix): text for each, text in settings.items() if each.startswith(prefix)}
         found.append(ProviderSettings(name, settings[key].strip(), parameters))

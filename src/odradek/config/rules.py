@@ -73,7 +73,7 @@ def check_names(names: Iterable[str]) -> None:
             continue
         feature = unserved_prefix(name)
         if feature == "ZooKeeper":
-            raise ConfigError(f"{name}: there is no ZooKeeper since Kafka 4.0; leave the key out")
+            raise ConfigError(f"{name}: Kafka 4.0 removed ZooKeeper; leave the key out")
         if feature is not None:
             raise ConfigError(f"{name} needs {feature}, which Odradek does not serve yet; leave the key out")
         import difflib
@@ -162,7 +162,7 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 def _check_authorizer(config: BrokerConfig) -> None:
     name = config[AUTHORIZER_CLASS_NAME].strip()
     if name not in ("", STANDARD_AUTHORIZER):
-        raise ConfigError(f"authorizer.class.name={name}: there is no such authorizer here, only {STANDARD_AUTHORIZER}")
+        raise ConfigError(f"authorizer.class.name={name}: unknown authorizer; the only one is {STANDARD_AUTHORIZER}")
     try:
         parse_super_users(config[SUPER_USERS])
     except ValueError as error:
@@ -196,8 +196,8 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
             if config.is_set(ADVERTISED_LISTENERS):
                 raise ConfigError("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.")
             raise ConfigError(
-                f"listeners: {endpoint} listens on all addresses, and clients must be told one; "
-                f"add advertised.listeners={endpoint.listener}://HOST:{endpoint.port} with a host that clients can reach"
+                f"listeners: {endpoint} listens on all addresses, and clients need one of them; add "
+                f"advertised.listeners={endpoint.listener}://HOST:{endpoint.port} with a host that clients can reach"
             )
         assert endpoint.security_protocol in SECURITY_PROTOCOLS
 
@@ -243,14 +243,18 @@ def _check_limits(config: BrokerConfig) -> None:
     _check_overrides(config[MAX_CONNECTIONS_PER_IP_OVERRIDES])
     idle = config[CONNECTIONS_MAX_IDLE_MS]
     if 0 <= idle <= config[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS]:
-        raise ConfigError(f"connection.failed.authentication.delay.ms must be less than connections.max.idle.ms={idle}, to be of any use")
+        raise ConfigError(
+            f"connection.failed.authentication.delay.ms must be less than connections.max.idle.ms={idle}, otherwise it has no effect"
+        )
 
 
 def _check_overrides(text: str) -> None:
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, colon, count = entry.rpartition(":")
         if not colon or not host or not count.isdecimal():
-            raise ConfigError(f"Invalid value {text} for configuration max.connections.per.ip.overrides: {entry} is not host:count")
+            raise ConfigError(
+                f"Invalid value {text} for configuration max.connections.per.ip.overrides: {entry} must have the form host:count"
+            )
 
 
 _ORDERED: tuple[tuple[Key[int], Key[int]], ...] = (
@@ -285,7 +289,7 @@ def _check_groups(config: BrokerConfig) -> None:
         raise ConfigError("Disabling the 'classic' protocol is not supported.")
     for name in config[GROUP_CONSUMER_ASSIGNORS]:
         if CLASS_NAMES.get(name, name) not in ASSIGNORS:
-            raise ConfigError(f"group.consumer.assignors names {name}, which is none of {', '.join(ASSIGNORS)}")
+            raise ConfigError(f"group.consumer.assignors names {name}, which is unknown; the assignors are {', '.join(ASSIGNORS)}")
 
 
 def _check_cordoned(config: BrokerConfig) -> None:

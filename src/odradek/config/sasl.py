@@ -148,7 +148,7 @@ def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
     mechanisms = tuple(own if own is not None else config[SASL_ENABLED_MECHANISMS])
     name = SASL_ENABLED_MECHANISMS.name if own is None else listener_key(listener, SASL_ENABLED_MECHANISMS.name)
     if not mechanisms:
-        raise ConfigError(f"{name} is empty, and the listener {listener} asks for SASL; it may have {', '.join(MECHANISMS)}")
+        raise ConfigError(f"{name} is empty, but the listener {listener} uses SASL; the mechanisms are {', '.join(MECHANISMS)}")
     for mechanism in mechanisms:
         if mechanism not in MECHANISMS:
             chosen = own is not None or config.is_set(SASL_ENABLED_MECHANISMS)
@@ -174,19 +174,21 @@ def node_login(config: BrokerConfig, listener: str, mechanism_key: Key[str]) -> 
     mechanism = config[mechanism_key]
     if mechanism not in MECHANISMS:
         hint = "" if config.is_set(mechanism_key) else f" (Kafka's default); set it to one of {', '.join(MECHANISMS)}"
-        raise ConfigError(f"{mechanism_key}={mechanism}{hint}: the listener {listener} asks for SASL, and {mechanism} is not served")
+        raise ConfigError(f"{mechanism_key}={mechanism}{hint}: the listener {listener} uses SASL, and {mechanism} is not served")
     key = listener_key(listener, SASL_JAAS_CONFIG.name, mechanism)
     module = _module(config, listener, mechanism)
     if module is None:
-        raise ConfigError(f"{key} is missing: it says as whom this node logs in to the listener {listener} of others")
+        raise ConfigError(
+            f"{key} is missing: it has the credentials with which this node logs in to the listener {listener} of other nodes"
+        )
     if mechanism == OAUTHBEARER:
-        raise ConfigError(f"{mechanism_key}={mechanism}: nodes log in to each other by PLAIN, SCRAM or GSSAPI only")
+        raise ConfigError(f"{mechanism_key}={mechanism}: nodes can log in to each other only with PLAIN, SCRAM or GSSAPI")
     if mechanism == GSSAPI:
         kerberos = _kerberos(config, listener)
         return NodeLogin(mechanism, kerberos.principal, kerberos=kerberos, service=_service(config, listener, module))
     username, password = module.options.get("username"), module.options.get("password")
     if not username or password is None:
-        raise ConfigError(f"{key} has no username or no password, as whom this node logs in to the listener {listener} of others")
+        raise ConfigError(f"{key} needs a username and a password, with which this node logs in to the listener {listener} of other nodes")
     return NodeLogin(mechanism, username, password)
 
 
@@ -226,7 +228,9 @@ def _check_jaas_names(config: BrokerConfig) -> None:
         setting = parse_listener_key(name)
         key = name if setting is None else setting.key
         if key in _OF_MECHANISMS and (setting is None or not setting.mechanism):
-            raise ConfigError(f"{name} has no effect: it is written for a mechanism of a listener, {listener_key('NAME', key, 'plain')}")
+            raise ConfigError(
+                f"{name} has no effect: a setting of a mechanism needs the name of a listener, {listener_key('NAME', key, 'plain')}"
+            )
         if setting is not None and setting.mechanism and setting.mechanism.upper() not in MECHANISMS:
             raise ConfigError(f"{name}: {setting.mechanism.upper()} is not served; the mechanisms are {', '.join(MECHANISMS)}")
         if setting is not None and key == SASL_JAAS_CONFIG.name:
@@ -238,7 +242,7 @@ def _check_jaas_names(config: BrokerConfig) -> None:
 
 def _check_handler(name: str, given: str, served: tuple[str, ...]) -> None:
     if given not in served:
-        raise ConfigError(f"{name}={given}: classes of Java cannot run here; what is served has the name {' or '.join(served)}")
+        raise ConfigError(f"{name}={given}: Java classes cannot run here; the supported classes are {' or '.join(served)}")
 
 
 def _module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule | None:
@@ -257,7 +261,7 @@ def _users(config: BrokerConfig, listener: str) -> dict[str, str]:
     module = _module(config, listener, PLAIN)
     if module is None:
         raise ConfigError(
-            f"{listener_key(listener, SASL_JAAS_CONFIG.name, PLAIN)} is missing: the listener {listener} offers PLAIN and knows no users"
+            f"{listener_key(listener, SASL_JAAS_CONFIG.name, PLAIN)} is missing: the listener {listener} offers PLAIN and has no users"
         )
     return {name.removeprefix(_USER): value for name, value in module.options.items() if name.startswith(_USER)}
 
@@ -282,8 +286,8 @@ def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:
     handler = own_value(config, listener, SASL_SERVER_CALLBACK_HANDLER_CLASS, OAUTHBEARER)
     if handler is None:
         raise ConfigError(
-            f"{handler_key} is missing: OAUTHBEARER with signed tokens needs {SIGNED_HANDLER}; Kafka's default takes tokens that nobody "
-            f"signs, for tests only, and has to be named here, {UNSECURED_HANDLER}"
+            f"{handler_key} is missing: OAUTHBEARER with signed tokens needs {SIGNED_HANDLER}; Kafka's default accepts unsigned "
+            f"tokens and is for tests only; to use it, name it here: {UNSECURED_HANDLER}"
         )
     if handler == UNSECURED_HANDLER:
         module = _module(config, listener, OAUTHBEARER)
@@ -294,12 +298,12 @@ def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:
     validator = sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS)
     if validator not in _JWT_VALIDATORS:
         raise ConfigError(
-            f"sasl.oauthbearer.jwt.validator.class={validator}: classes of Java cannot run here; there is {_JWT_VALIDATORS[0]}"
+            f"sasl.oauthbearer.jwt.validator.class={validator}: Java classes cannot run here; the supported class is {_JWT_VALIDATORS[0]}"
         )
     url = sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_JWKS_ENDPOINT_URL)
     if not url:
         raise ConfigError(
-            f"sasl.oauthbearer.jwks.endpoint.url is missing: the listener {listener} could not check the signatures of tokens"
+            f"sasl.oauthbearer.jwks.endpoint.url is missing: the listener {listener} needs it to check the signatures of tokens"
         )
     _check_allowed(config, url)
     audiences = sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_EXPECTED_AUDIENCE)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
-    "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
+    "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum automatically"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
     "principal.builder.class": (
@@ -28,7 +28,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "remote.log.storage.manager.class.name": (("",), "tiered storage"),
     "remote.log.storage.system.enable": (("false",), "tiered storage"),
-    "replica.selector.class": (("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"), "replica selectors of one's own"),
+    "replica.selector.class": (("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"), "custom replica selectors"),
     "sasl.oauthbearer.scope": ((), "logins of nodes by OAUTHBEARER"),
     "security.providers": (("",), "security providers"),
     "ssl.engine.factory.class": ((), "Java's TLS engines"),
@@ -42,7 +42,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
 
 UNSERVED_SECURITY: dict[str, str] = {
     "sasl.client.callback.handler.class": "callback handlers of Java",
-    "sasl.kerberos.kinit.cmd": "another process that renews tickets",
+    "sasl.kerberos.kinit.cmd": "an external process that renews tickets",
     "sasl.login.callback.": "callback handlers of Java",
     "sasl.login.class": "logins of Java",
     "sasl.login.refresh.": "logins of nodes by OAUTHBEARER",

@@ -11,26 +11,26 @@ from odradek.config.listener_settings import parse_listener_key
 from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC, policy_of_setting
 from odradek.config.references import PROVIDERS, is_provider_setting
 
-_THREADS = "one event loop does this work; a cluster of more processes uses more cores"
+_THREADS = "one event loop does this work; to use more cores, run more processes"
 _SHARE = "share groups are not served yet"
-_SHARE_TOPIC = "share groups are not served yet; only a client that asks for __share_group_state itself gets a topic of this shape"
+_SHARE_TOPIC = "share groups are not served yet; only a client that requests __share_group_state itself creates a topic with these settings"
 _STREAMS = "streams groups are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
 _METRICS = "metrics have no samples: rates are those of the last 1, 5 and 15 minutes"
-_PURGATORY = "a delayed operation leaves its purgatory when it completes; nothing is left to purge"
-_TICKETS = "a ticket is got anew with the keytab, by Kerberos's library, at the first use after half of its life"
-_JVM = "measures or tunes a part that only the JVM implementation has"
+_PURGATORY = "a delayed operation leaves its purgatory when it completes, so nothing needs to be purged"
+_TICKETS = "the Kerberos library gets a new ticket with the keytab, at the first use after half of the old ticket's lifetime"
+_JVM = "it tunes or measures a part that exists only in JVM Kafka"
 
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     _THREADS: ("group.coordinator.background.threads", "group.coordinator.threads", "num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
-    "controllers' listeners open before the ACLs are known, those of brokers when they are": ("early.start.listeners",),
-    "the system sizes the buffers of connections to other nodes as it needs": ("replica.socket.receive.buffer.bytes",),
+    "listeners of controllers open before the ACLs are loaded, those of brokers afterwards": ("early.start.listeners",),
+    "the kernel sizes the buffers of connections to other nodes by itself": ("replica.socket.receive.buffer.bytes",),
     "the throttle of moves between log directories spreads the bytes evenly, without samples": (
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
     ),
-    "records that arrive during an fsync share the next one; nothing lingers": ("controller.quorum.append.linger.ms",),
+    "records that arrive during an fsync share the next one, so lingering would not help": ("controller.quorum.append.linger.ms",),
     _JVM: (
         "group.coordinator.cached.buffer.max.bytes",
         "controller.performance.always.log.threshold.ms",
@@ -162,9 +162,9 @@ def ineffective(given: dict[str, str]) -> Iterator[str]:
         elif is_provider_setting(name) and name.split(".")[2] not in providers:
             yield f"{name} has no effect: {PROVIDERS} does not name {name.split('.')[2]}"
         elif (policy := policy_of_setting(name)) is not None and not given.get(policy):
-            yield f"{name} has no effect: there is no {policy}"
+            yield f"{name} has no effect: {policy} is not set"
         elif name in (CREATE_TOPIC, ALTER_CONFIG) and text.strip() and "controller" not in given.get("process.roles", ""):
-            yield f"{name}={text.strip()} has no effect: policies are asked by controllers, and this node is none"
+            yield f"{name}={text.strip()} has no effect: controllers apply the policies, and this node is not a controller"
 
 
 class TopicWarnings:

@@ -90,7 +90,7 @@ def parse_initial_controllers(text: str, listener: str) -> VoterSet:
         try:
             voter = _parse_voter(part, listener)
         except FormatError as error:
-            raise FormatError(f"{error} An initial controller is written id@host:port:directory-id, not {part}") from None
+            raise FormatError(f"{error} An initial controller has the form id@host:port:directory-id, but is {part}") from None
         if voter.id in voters:
             raise FormatError(f"Node id {voter.id} was specified more than once.")
         voters[voter.id] = voter
@@ -201,7 +201,9 @@ def check_finalized(levels: Mapping[str, int]) -> list[str]:
             which = f"levels {known[name].minimum} to {known[name].maximum} are" if name in known else "the feature is not"
             raise StorageError(f"The cluster has finalized {name} at level {level}; {which} known to this version.")
         if not features.is_served(name, level):
-            warnings.append(f"The cluster has finalized {name} at level {level}; it is kept, but what it stands for is not served yet.")
+            warnings.append(
+                f"The cluster has finalized {name} at level {level}; the level is kept, but Odradek does not serve that feature yet."
+            )
     return warnings
 
 
@@ -238,7 +240,7 @@ def format_storage(
             "The kafka configuration file appears to be for a legacy cluster. Formatting is only supported for clusters in KRaft mode."
         )
     if not cluster_id:
-        raise FormatError("You must specify the cluster id; `odradek storage random-uuid` makes one.")
+        raise FormatError("You must specify the cluster id; `odradek storage random-uuid` prints a new one.")
     metadata_directory_id = random_uuid(rng)
     voters = _initial_voters(config, standalone, initial_controllers, no_initial_controllers, metadata_directory_id)
     kraft_version = _kraft_version(chosen, dynamic=not config.controller_quorum_voters)
@@ -293,7 +295,7 @@ def _initial_voters(
     if not no_initial_controllers and config.is_controller and not static:
         raise FormatError(
             "Because controller.quorum.voters is not set on this controller, you must specify one of the following: --standalone, "
-            "--initial-controllers, or --no-initial-controllers. A node that is all of its cluster takes --standalone."
+            "--initial-controllers, or --no-initial-controllers. Use --standalone for a cluster with a single node."
         )
     return None
 
@@ -337,7 +339,8 @@ def _unformatted(
         path = f"{directory}/{META_PROPERTIES}"
         if properties.cluster_id != cluster_id:
             raise FormatError(
-                f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}; it belongs to that cluster."
+                f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}; the directory belongs to "
+                "that cluster."
             )
         if properties.node_id != config.node_id:
             raise FormatError(f"Stored node id {properties.node_id} doesn't match the configured node id {config.node_id} in {path}.")
@@ -354,7 +357,7 @@ def _refuse_foreign(disk: Disk, directory: str) -> None:
     foreign = [name for name in disk.listdir(directory) if not _is_kafkas(disk, directory, name)]
     if foreign:
         shown = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
-        raise ForeignDirectory(f"{directory} is not formatted and not empty: it holds {shown}; a log directory must be new, or empty")
+        raise ForeignDirectory(f"{directory} is not formatted and not empty: it contains {shown}; a log directory must be new, or empty")
 
 
 def _is_kafkas(disk: Disk, directory: str, name: str) -> bool:

@@ -30,9 +30,7 @@ def scram_records(arguments: Iterable[str], random_bytes: Callable[[int], bytes]
 def _record(argument: str, random_bytes: Callable[[int], bytes]) -> UserScramCredentialRecord:
     mechanism, equals, rest = argument.partition("=")
     if not equals:
-        raise ScramArgumentError(
-            "Failed to find equals sign in the argument of --add-scram; it is written MECHANISM=[name=...,password=...]"
-        )
+        raise ScramArgumentError("Failed to find equals sign in the argument of --add-scram; its form is MECHANISM=[name=...,password=...]")
     if mechanism not in _CODES:
         raise ScramArgumentError(f"The add-scram mechanism {mechanism} is not supported.")
     if not rest.startswith("["):
@@ -45,7 +43,7 @@ def _record(argument: str, random_bytes: Callable[[int], bytes]) -> UserScramCre
 def _component(text: str) -> tuple[str, str]:
     name, equals, value = text.strip().partition("=")
     if not equals:
-        raise ScramArgumentError("No equals sign found in a SCRAM component; name and password may hold no comma")
+        raise ScramArgumentError("No equals sign found in a SCRAM component; name and password must not contain a comma")
     if len(value) >= 2 and value.startswith('"') and value.endswith('"'):
         value = value[1:-1]
     return name, value

@@ -108,7 +108,7 @@ class _Waiting:
                 else:
                     self.deferred.fail(error)
         except Exception:
-            logger.exception("the end of an operation of a coordinator failed")
+            logger.exception("a callback after an operation of a coordinator failed")
 
 
 class ShardContext(Generic[S]):
@@ -321,7 +321,7 @@ class ShardContext(Generic[S]):
             self.flush()
             if self.next_offset != before:
                 # The failed flush has just reverted the state that the operation has read, and the operation's changes.
-                taken_back = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the records before could not be written")
+                taken_back = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "earlier records could not be written")
                 return self._refuse(result, taken_back, deferred)
         now_ms = self._clock.time_ms()
         offset = self.next_offset
@@ -455,7 +455,7 @@ class ShardContext(Generic[S]):
             self._limit_waiting()
 
     def _reloading(self) -> KafkaError:
-        return KafkaError(ErrorCode.NOT_COORDINATOR, f"the state of {self.topic_partition} has to be loaded again")
+        return KafkaError(ErrorCode.NOT_COORDINATOR, f"the state of {self.topic_partition} must be loaded again")
 
     def _revert(self, offset: int, gathered: list[_Waiting], error: KafkaError) -> None:
         self.journal.revert_to(offset)

@@ -276,7 +276,7 @@ class Loader:
         try:
             record = self._serde.decode(key, value)
         except UnknownRecordTypeError as error:
-            logger.warning("%s, offset %d: %s; it is left alone", self._context.topic_partition, offset, error)
+            logger.warning("%s, offset %d: %s; the record is ignored", self._context.topic_partition, offset, error)
         else:
             self._context.shard.replay(offset, producer_id, producer_epoch, record)
         return _DECODED_COST

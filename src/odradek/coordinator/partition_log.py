@@ -61,7 +61,9 @@ class PartitionLog:
         """See CoordinatorLog. Fetchers that wait for the records are woken in the next loop iteration."""
         partition = self._partition
         if partition.leader_epoch != leader_epoch:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not led in epoch {leader_epoch} any more")
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {partition.topic_partition} in epoch {leader_epoch} any more"
+            )
         verified = guard if isinstance(guard, VerificationGuard) else None
         info, _ = partition.append_as_leader(memoryview(batch), ALL_IN_SYNC, AppendOrigin.COORDINATOR, verified, transaction_version)
         log = partition.log

@@ -20,7 +20,9 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     import re2
 
     if len(pattern) > LONGEST:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"a pattern may have {LONGEST} characters, this one has {len(pattern)}")
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"a pattern must not have more than {LONGEST} characters, this pattern has {len(pattern)}"
+        )
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
@@ -28,5 +30,5 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
         compiled = re2.compile(pattern, options=options)
     except re2.error as error:
         why = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else str(error)
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern[:100]!r} is no valid pattern: {why}") from None
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern[:100]!r} is not a valid pattern: {why}") from None
     return lambda name: compiled.fullmatch(name) is not None

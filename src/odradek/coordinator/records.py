@@ -54,7 +54,7 @@ class RecordSerde:
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
         """Return the decoded record. Raises UnknownRecordTypeError for an unknown type, and ProtocolError for malformed data."""
         if key is None or len(key) < 2:
-            raise ProtocolError("a coordinator's record has no key with a type")
+            raise ProtocolError("the key of a coordinator's record has no type")
         (record_type,) = _INT16.unpack_from(key)
         classes = self._types.get(record_type)
         if classes is None:
@@ -68,5 +68,5 @@ class RecordSerde:
         (version,) = _INT16.unpack_from(value)
         versions = value_class.VALID_VERSIONS
         if not versions.includes(version):
-            raise ProtocolError(f"unknown version {version} of a value of record type {record_type}")
+            raise ProtocolError(f"unknown version {version} of the value of a record of type {record_type}")
         return CoordinatorRecord(decoded_key, value_class.decode(memoryview(value)[2:], version), version)

@@ -112,14 +112,14 @@ class CoordinatorRuntime(Generic[S]):
                 on_diverged=lambda: self._load_again(context),
             )
         except KafkaError as lost:
-            logger.warning("%s: %s was lost while it was loaded: %s", self.name, topic_partition, lost)
+            logger.warning("%s: the leadership of %s was lost while it was loading: %s", self.name, topic_partition, lost)
             context.state = ShardState.FAILED
 
     def _load_again(self, context: ShardContext[S]) -> None:
         """Load the shard again after another writer has appended to the partition."""
         if self._contexts.get(context.topic_partition) is not context:
             return
-        logger.error("%s: the state of %s is not that of its log any more, and is loaded again", self.name, context.topic_partition)
+        logger.error("%s: the state of %s does not match its log any more, and is loaded again", self.name, context.topic_partition)
         self._drop(context)
         self._load(context.topic_partition, context.leader_epoch)
 

@@ -163,10 +163,10 @@ TOPIC_PARTITIONS = _check(_DESCRIBE, _TOPIC)
 # -- the table -----------------------------------------------------------------------------------------------------------------------------
 
 _DESCRIBE_CONFIGS_ACCESS = Access(asked=(DESCRIBE_CLUSTER_CONFIGS, DESCRIBE_TOPIC_CONFIGS, DESCRIBE_GROUP_CONFIGS))
-_TOKEN_HOLDERS = Access(free="whose token it is, and whoever may renew it, need no ACL; nobody else may")
-_BEFORE_AUTHENTICATION = Access(free="it comes before or with authentication")
+_TOKEN_HOLDERS = Access(free="the owner and the renewers of a token need no ACL for it; no other principal may use it")
+_BEFORE_AUTHENTICATION = Access(free="it precedes or belongs to authentication")
 
-_TELEMETRY = Access(free="a client that is let in may be asked how it fares, and say so")
+_TELEMETRY = Access(free="a client that may connect may be asked for its metrics, and push them")
 
 ACCESS: Final[dict[str, dict[ApiKey, Access]]] = {
     BROKER: {
@@ -195,7 +195,7 @@ ACCESS: Final[dict[str, dict[ApiKey, Access]]] = {
         ApiKey.TXN_OFFSET_COMMIT: Access(asked=(TXN_OFFSETS_TRANSACTION, TXN_OFFSETS_GROUP, TXN_OFFSETS_TOPIC)),
         ApiKey.DESCRIBE_ACLS: _cluster(_DESCRIBE),
         ApiKey.DESCRIBE_CONFIGS: _DESCRIBE_CONFIGS_ACCESS,
-        ApiKey.ALTER_CONFIGS: Access(free="the controller decides about what this broker hands on"),
+        ApiKey.ALTER_CONFIGS: Access(free="the controller decides about the requests that this broker forwards"),
         ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster(_ALTER, explained=False),
         ApiKey.DESCRIBE_LOG_DIRS: _cluster(_DESCRIBE, explained=False),
         ApiKey.SASL_AUTHENTICATE: _BEFORE_AUTHENTICATION,

@@ -142,11 +142,11 @@ def default_feature_level(name: str, metadata_version: int) -> int:
 def dependencies(name: str, level: int) -> tuple[tuple[str, int], ...]:
     """Return the levels of other features that this level needs. Raises ValueError for an unknown feature or level."""
     if name not in FEATURES:
-        raise ValueError(f"there is no feature {name}")
+        raise ValueError(f"the feature {name} does not exist")
     for version in FEATURES[name]:
         if version.level == level:
             return version.dependencies
-    raise ValueError(f"{name} has no level {level}")
+    raise ValueError(f"the feature {name} has no level {level}")
 
 
 def metadata_would_be_lost(current: int, target: int) -> bool:

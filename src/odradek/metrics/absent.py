@@ -25,11 +25,11 @@ ABSENT: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
             "kafka.network:type=RequestMetrics,name=MessageConversionsTimeMs",
             "kafka.network:type=RequestMetrics,name=TemporaryMemoryBytes",
         ),
-        "no record is converted",
+        "records are never converted",
     ),
     (
         (f"{_GROUPS}event-*", f"{_GROUPS}batch-*", f"{_GROUPS}thread-*", f"{_GROUPS}background-*"),
-        "coordinators work on the loop: they have neither threads nor queues nor buffers of their own",
+        "coordinators run in the event loop: they have no threads, queues or buffers",
     ),
     (
         (
@@ -41,7 +41,7 @@ ABSENT: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
             "kafka.utils:type=Throttler,name=cleaner-io",
             "kafka.log:type=LogCleaner,name=max-compaction-delay-secs",
         ),
-        "queues, threads and samples of parts that only the JVM implementation has",
+        "queues, threads and samples that exist only in JVM Kafka",
     ),
     (
         (
@@ -53,15 +53,18 @@ ABSENT: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
             f"{_S}registration-metrics.*",
             f"{_S}socket-server-metrics.*",
         ),
-        "what Java's selectors count of each thread's connections; connection-count and connection-creation-total are there",
+        "statistics of Java's selectors for each thread; connection-count and connection-creation-total exist",
     ),
     (
         (f"{_S}ReplicaAlterLogDirsManager,*",),
-        "a replica that moves to another directory is copied by the loop, at the pace of its throttle; `odradek log-dirs` shows it",
+        "the event loop copies a replica that moves to another directory, as fast as its throttle allows; `odradek log-dirs` shows it",
     ),
-    ((f"{_S}client-metrics.unknown-subscription-request-rate", f"{_S}Request.exempt-request-time"), "rates of what is counted beside them"),
-    ((f"{_S}raft-metrics.current-vote-directory-id",), "the id of the voter is there, and `odradek quorum` shows directories"),
-    (("kafka.log:type=Log,name=RetentionSizeInPercent",), "Size and retention.bytes say it"),
+    (
+        (f"{_S}client-metrics.unknown-subscription-request-rate", f"{_S}Request.exempt-request-time"),
+        "rates of values that are counted under other names",
+    ),
+    ((f"{_S}raft-metrics.current-vote-directory-id",), "the id of the voter is shown; `odradek quorum` shows directories"),
+    (("kafka.log:type=Log,name=RetentionSizeInPercent",), "derived from Size and retention.bytes"),
     (
         (f"{_S}kafka-metrics-count.count", "*,name=yammer-metrics-count", "kafka:type=*", f"{_S}app-info.*", f"{_S}ControllerServer,*"),
         "about the JVM's libraries; levels of loggers are configuration, and a controller's host is under KafkaServer and Process",

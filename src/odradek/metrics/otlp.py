@@ -29,10 +29,10 @@ def _resources(data: memoryview) -> Iterator[memoryview]:
     position = 0
     while position < len(data):
         if data[position] != _FIRST_AS_BYTES:
-            raise ValueError("a field that MetricsData has not")
+            raise ValueError("a field that MetricsData does not have")
         size, position = _varint(data, position + 1)
         if size > len(data) - position:
-            raise ValueError("a resource that is cut off")
+            raise ValueError("a truncated resource")
         yield data[position : position + size]
         position += size
 
@@ -43,7 +43,7 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value, position + index + 1
-    raise ValueError("a length that does not end")
+    raise ValueError("a length without an end")
 
 
 def _field(tag: int, content: bytes) -> bytes:

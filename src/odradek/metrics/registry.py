@@ -51,7 +51,7 @@ class Registry:
                 # A failing metric must not hide the others.
                 if metric.key not in self._failed:
                     self._failed.add(metric.key)
-                    logger.exception("the metric %s cannot be read", metric.key)
+                    logger.exception("the metric %s cannot be computed", metric.key)
 
     def look(self, now: float) -> Iterator[None]:
         """Update the rates of all meters and timers; yield where the caller may pause. Rates of missing series are dropped."""

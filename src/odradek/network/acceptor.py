@@ -329,7 +329,7 @@ class Acceptor:
         largest = max((each for each in self.connections if each.pool is pool), key=lambda each: each.bytes_held, default=connection)
         if largest.bytes_held > connection.bytes_held and not largest.closing:
             self.quiet_log.warning(
-                "closing %s: it holds %d bytes of a request, has not logged in, and others need the memory",
+                "closing %s: it has sent %d bytes of a request without authentication, and other connections need the memory",
                 largest.connection_id,
                 largest.bytes_held,
             )
@@ -366,7 +366,7 @@ class Acceptor:
 
     def _close_slow(self, connection: Connection, size: int) -> None:
         self.quiet_log.warning(
-            "closing %s: it does not take its answer, %d bytes of the %d that all connections may owe",
+            "closing %s: it does not read its responses: %d bytes are pending, all connections may have %d",
             connection.connection_id,
             size,
             self.unsent.most,
@@ -387,7 +387,7 @@ class Acceptor:
         for connection, since in list(self._handshaking.items()):
             if now - since < limits.handshake_s:
                 break
-            self.quiet_log.warning("closing %s: no TLS handshake in %.0f s", connection.connection_id, now - since)
+            self.quiet_log.warning("closing %s: no TLS handshake within %.0f s", connection.connection_id, now - since)
             connection.abort()
         for connection in list(self.connections):
             if connection.active or connection.delayed:
@@ -406,7 +406,10 @@ class Acceptor:
                 connection.partial_since = now
             elif now - connection.partial_since > limits.frame_grace_s + pending / limits.frame_min_rate:
                 self.quiet_log.warning(
-                    "closing %s: %d bytes of a request in %.0f s", connection.connection_id, pending, now - connection.partial_since
+                    "closing %s: only %d bytes of a request within %.0f s",
+                    connection.connection_id,
+                    pending,
+                    now - connection.partial_since,
                 )
                 connection.abort()
         self.admission.sweep()

@@ -195,7 +195,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(error, ProtocolError):
             self._acceptor.quiet_log.warning("closing %s: %s", self.connection_id or "a connection", error)
         else:
-            logger.error("closing %s: a request could not be answered", self.connection_id, exc_info=error)
+            logger.error("closing %s: no response could be sent to a request", self.connection_id, exc_info=error)
         self.abort()
 
     # -- the acceptor's side -------------------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ class Eviction:
         if idle:
             closed = min(wanted, len(idle))
             self._quiet_log.warning(
-                "nearly all of the %d file descriptors are open: closing %d clients that were idle for longest", most, closed
+                "nearly all of the %d file descriptors are open: closing the %d clients that have been idle for longest", most, closed
             )
 
     def _clients(self) -> list[Connection]:

@@ -18,7 +18,7 @@ def read_file(path: str, largest: int = _LARGEST) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no regular file", path)
+            raise OSError(0, "it is not a regular file", path)
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read(largest + 1)
     finally:

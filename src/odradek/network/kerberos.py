@@ -25,7 +25,7 @@ def library() -> Any:
     except (ImportError, OSError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "gssapi":
             raise ConfigError("GSSAPI needs the package gssapi: pip install 'odradek[kerberos]'") from None
-        raise ConfigError(f"GSSAPI needs Kerberos's library (libgssapi-krb5-2 on Debian): {error}") from None
+        raise ConfigError(f"GSSAPI needs the Kerberos library (libgssapi-krb5-2 on Debian): {error}") from None
     return gssapi
 
 
@@ -55,7 +55,7 @@ class Service:
                 name=name, usage="accept", mechs=[gssapi.MechType.kerberos], store={"keytab": f"FILE:{keytab}"}
             )
         except gssapi.exceptions.GSSError as error:
-            raise ConfigError(f"the keytab {keytab} does not do for {principal}: {_words(error)}") from None
+            raise ConfigError(f"the keytab {keytab} cannot be used for {principal}: {_words(error)}") from None
 
     def context(self) -> SecurityContext:
         """Return a new context for a client that connects."""
@@ -143,7 +143,7 @@ def _check_keytab(keytab: str) -> None:
         reason = error.strerror if isinstance(error, OSError) else None
         raise ConfigError(f"the keytab {keytab} cannot be read: {reason or error}") from None
     if first[:1] != b"\x05":
-        raise ConfigError(f"{keytab} is no keytab")
+        raise ConfigError(f"{keytab} is not a keytab")
 
 
 def _words(error: Any) -> str:

@@ -93,7 +93,7 @@ def read_trust(keys: TlsKeys) -> list[bytes] | None:
     else:
         _, found = _pkcs12(keys, "ssl.truststore", content, location, password)
     if not found:
-        raise ConfigError(f"{location} ({name('ssl.truststore.location')}) holds no certificates")
+        raise ConfigError(f"{location} ({name('ssl.truststore.location')}) contains no certificates")
     return found
 
 
@@ -108,7 +108,7 @@ def read_keys(keys: TlsKeys) -> list[KeyPair]:
     location, own = _optional(keys, "ssl.keystore.location"), _optional(keys, "ssl.key.location")
     password, key_password = _optional(keys, "ssl.keystore.password"), _optional(keys, "ssl.key.password")
     if (chain is None) != (key is None):
-        raise ConfigError(f"{name('ssl.keystore.certificate.chain')} and {name('ssl.keystore.key')} are given together or not at all")
+        raise ConfigError(f"{name('ssl.keystore.certificate.chain')} and {name('ssl.keystore.key')} need each other")
     if chain is not None and key is not None:
         if kind not in (None, "PEM"):
             raise ConfigError(f"{name('ssl.keystore.key')} is PEM, but {name('ssl.keystore.type')}={kind}")
@@ -137,17 +137,17 @@ def read_keys(keys: TlsKeys) -> list[KeyPair]:
     if own is not None:
         raise _both(keys, "ssl.keystore.location", "ssl.key.location")
     if password is None:
-        raise ConfigError(f"{name('ssl.keystore.password')} is missing: {location} is a store of the type {kind}")
+        raise ConfigError(f"{name('ssl.keystore.password')} is missing: {location} is a keystore of type {kind}")
     if kind == "JKS":
         found = _jks_pairs(keys, content, location, password, key_password or password)
     else:
         if key_password not in (None, password):
             raise ConfigError(
-                f"{name('ssl.key.password')} differs from {name('ssl.keystore.password')}: a store of PKCS12 has one password"
+                f"{name('ssl.key.password')} differs from {name('ssl.keystore.password')}: a PKCS12 keystore has a single password"
             )
         found, _ = _pkcs12(keys, "ssl.keystore", content, location, password)
     if not found:
-        raise ConfigError(f"{location} ({name('ssl.keystore.location')}) holds no private key")
+        raise ConfigError(f"{location} ({name('ssl.keystore.location')}) contains no private key")
     return found
 
 
@@ -167,7 +167,7 @@ def der_of(text: str) -> tuple[bytes, ...]:
     try:
         return tuple([base64.b64decode(body, validate=False) for body in bodies])
     except ValueError:
-        raise PemError("a certificate in it is malformed") from None
+        raise PemError("a certificate in the file is malformed") from None
 
 
 # -- configuration ------------------------------------------------------------------------------------------------------------------------
@@ -198,12 +198,12 @@ def _kind(keys: TlsKeys, store: str, kind: str | None, content: bytes, location:
 
 
 def _both(keys: TlsKeys, one: str, other: str) -> ConfigError:
-    return ConfigError(f"{keys.shown(one)} and {keys.shown(other)} are both given: one of them will do")
+    return ConfigError(f"{keys.shown(one)} and {keys.shown(other)} are both given: remove one of them")
 
 
 def _no_password(keys: TlsKeys, store: str) -> ConfigError:
-    better = "" if store == "ssl.truststore" else f"; a key's own is {keys.shown('ssl.key.password')}"
-    return ConfigError(f"Configuration {keys.shown(f'{store}.password')} has no effect: PEM has no password of the store{better}")
+    better = "" if store == "ssl.truststore" else f"; the password of the key is {keys.shown('ssl.key.password')}"
+    return ConfigError(f"Configuration {keys.shown(f'{store}.password')} has no effect: a PEM file has no password{better}")
 
 
 def _read(location: str, name: str) -> bytes:
@@ -221,7 +221,7 @@ def _trusted_pem(text: str, name: str) -> list[bytes]:
     try:
         return list(der_of(text))
     except PemError as error:
-        raise ConfigError(f"{name} holds no certificates that can be read: {error}") from None
+        raise ConfigError(f"{name} contains no readable certificates: {error}") from None
 
 
 def _pem_pair(chain: str, key: str, password: str | None, source: str) -> KeyPair:

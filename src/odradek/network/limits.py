@@ -118,7 +118,7 @@ class QuietLog:
             return
         self._left -= 1
         if self._suppressed:
-            message += " (and %d more like this held back)"
+            message += " (and %d more such messages suppressed)"
             args = (*args, self._suppressed)
             self._suppressed = 0
         self._logger.warning(message, *args)

@@ -51,13 +51,13 @@ async def log_in(connection: ClientConnection, versions: ApiVersionTable, client
         if following is None:
             return answer.session_lifetime_ms
         message = following
-    raise SaslError("the server does not come to an end")
+    raise SaslError("the server does not end the authentication")
 
 
 def _check_handshake(answer: SaslHandshakeResponse, mechanism: str) -> None:
     code = code_of(answer.error_code)
     if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        raise LoginRefused(f"it takes {', '.join(answer.mechanisms) or 'none'}", code)
+        raise LoginRefused(f"it supports {', '.join(answer.mechanisms) or 'none'}", code)
     if code is not ErrorCode.NONE:
         raise LoginRefused("", code)
 

@@ -323,7 +323,7 @@ class Outbound:
             try:
                 part = chunk.read_cached(self._position, wanted) if wanted else b""
             except (OSError, StorageError):
-                logger.exception("cannot read a log for %s", connection.connection_id)
+                logger.exception("the log for %s cannot be read", connection.connection_id)
                 return [], -1
             if part is None:
                 if not parts:
@@ -351,7 +351,7 @@ class Outbound:
         except ConnectionError:
             return _LOST
         except (OSError, StorageError):
-            logger.exception("cannot read a log for %s", connection.connection_id)
+            logger.exception("the log for %s cannot be read", connection.connection_id)
             return _LOST
         if sent:
             connection.active = True
@@ -377,7 +377,7 @@ class Outbound:
         chunks = self._chunks
         if future.cancelled() or future.exception() is not None:
             if not future.cancelled():
-                logger.error("cannot read a log for %s: %s", connection.connection_id, future.exception())
+                logger.error("the log for %s cannot be read: %s", connection.connection_id, future.exception())
             self._fail_read(connection)
             return
         transport = self.transport

@@ -273,7 +273,7 @@ class Peers:
             self._transmit(line, link, waiting)
             return result
         if len(link.waiting) >= self._settings.max_waiting:
-            result.fail(_network(f"{node}: {self._settings.max_waiting} requests wait for this connection already"))
+            result.fail(_network(f"{node}: {self._settings.max_waiting} requests already wait for this connection"))
             return result
         link.waiting[waiting] = self._clock.call_later(timeout_s, self._expired, line, link, waiting)
         if verdict is Verdict.DIAL:
@@ -341,7 +341,7 @@ class Peers:
             try:
                 versions = negotiation.answered(done.result())
             except (KafkaError, ProtocolError) as error:
-                self._drop(line, link, f"cannot tell its versions: {error}")
+                self._drop(line, link, f"the ApiVersions request failed: {error}")
                 return
             if versions is None:
                 self._negotiate(line, link, connection, negotiation, timeout_s)
@@ -398,7 +398,7 @@ class Peers:
         self._table.opened(line, self._clock.monotonic())
         if line.node.place in self._unreachable:
             self._unreachable.discard(line.node.place)
-            logger.info("%s is reached again", line.node)
+            logger.info("%s can be reached again", line.node)
         waiting, link.waiting = link.waiting, {}
         for each, timer in waiting.items():
             timer.cancel()
@@ -407,9 +407,9 @@ class Peers:
     def _expired(self, line: Line, link: _Link, waiting: _Waiting) -> None:
         """Time out a request whose line is not ready. When no other request waits, give up the attempt to connect."""
         del link.waiting[waiting]
-        waiting.result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{line.node}: no connection in time"))
+        waiting.result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{line.node}: no connection within the time limit"))
         if not link.waiting:
-            self._drop(line, link, "no connection in time")
+            self._drop(line, link, "no connection within the time limit")
 
     # -- sending -------------------------------------------------------------------------------------------------------------------
 
@@ -439,9 +439,9 @@ class Peers:
             try:
                 response = response_class(request.API_KEY).decode(done.result(), version)
             except ProtocolError as error:
-                result.fail(_network(f"{line.node}: its answer makes no sense: {error}"))
+                result.fail(_network(f"{line.node}: malformed response: {error}"))
                 if link.connection is connection:
-                    self._drop(line, link, f"its answer makes no sense: {error}")
+                    self._drop(line, link, f"malformed response: {error}")
                 return
             result.complete(response)
 

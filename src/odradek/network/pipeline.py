@@ -98,11 +98,11 @@ class RequestPipeline:
 
     def _answer(self, frame: memoryview) -> None:
         if not self._in_flight:
-            raise ProtocolError("a response nobody asked for")
+            raise ProtocolError("a response without a request")
         request = self._in_flight[0]
         correlation_id, offset = decode_response_header(frame, request.api_key, request.api_version)
         if correlation_id != request.correlation_id:
-            raise ProtocolError(f"response {correlation_id} where {request.correlation_id} was due")
+            raise ProtocolError(f"response {correlation_id} instead of {request.correlation_id}")
         # Not earlier: after a ProtocolError, `fail` must find the request.
         self._in_flight.popleft()
         self.answered += 1

@@ -48,7 +48,7 @@ _LINGER_S = 1.0
 _NOT_TLS = {
     "HTTP_REQUEST": "it speaks HTTP",
     "HTTPS_PROXY_REQUEST": "it speaks HTTP",
-    "WRONG_VERSION_NUMBER": "it does not speak TLS, or an older one than this listener",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS, or only a version older than this listener's",
     "RECORD_LAYER_FAILURE": "it does not speak TLS",
     "PACKET_LENGTH_TOO_LONG": "it does not speak TLS",
 }
@@ -402,7 +402,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._untaken = 0
         self._untaken += self._outgoing.pending
         if self._untaken > _UNTAKEN:
-            self._warn(f"it leaves {_UNTAKEN} bytes unread")
+            self._warn(f"it left {_UNTAKEN} bytes unread")
             self.abort()
         elif not raw.is_closing():
             raw.write(self._outgoing.read())

@@ -77,7 +77,7 @@ def _set_protocols(context: ssl.SSLContext, keys: TlsKeys) -> None:
     enabled = keys.items("ssl.enabled.protocols")
     for name in enabled:
         if name not in _PROTOCOLS:
-            raise ConfigError(f"Invalid value {name} for configuration {protocols}: it must be of {', '.join(_PROTOCOLS)}")
+            raise ConfigError(f"Invalid value {name} for configuration {protocols}: it must be one of {', '.join(_PROTOCOLS)}")
     chosen = keys.text("ssl.protocol")
     if chosen not in ("TLS", *_PROTOCOLS):
         raise ConfigError(f"Invalid value {chosen} for configuration {keys.shown('ssl.protocol')}: it must be one of TLS, TLSv1.2, TLSv1.3")
@@ -88,19 +88,23 @@ def _set_protocols(context: ssl.SSLContext, keys: TlsKeys) -> None:
     if suites and not newest:
         enabled = [name for name in enabled if name != "TLSv1.3"]
     if newest and "TLSv1.3" in enabled and set(newest) != set(TLS13_SUITES):
-        raise ConfigError(f"{suites_key} names some suites of TLSv1.3: Python takes all of them ({', '.join(TLS13_SUITES)}) or none")
+        raise ConfigError(
+            f"{suites_key} names only some cipher suites of TLSv1.3: Python allows all of them ({', '.join(TLS13_SUITES)}) or none"
+        )
     older = [openssl_name(name) for name in suites if name not in newest]
     if suites and not older:
         enabled = [name for name in enabled if name != "TLSv1.2"]
     if not enabled:
-        raise ConfigError(f"{protocols} and {suites_key} leave no protocol")
+        raise ConfigError(f"{protocols} and {suites_key} together allow no TLS version")
     versions = [_PROTOCOLS[name] for name in enabled]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     if older:
         try:
             context.set_ciphers(":".join(older))
         except ssl.SSLError:
-            raise ConfigError(f"Invalid value {','.join(suites)} for configuration {suites_key}: OpenSSL knows none of them") from None
+            raise ConfigError(
+                f"Invalid value {','.join(suites)} for configuration {suites_key}: OpenSSL does not know any of these cipher suites"
+            ) from None
 
 
 def _set_trust(context: ssl.SSLContext, trusted: list[bytes] | None, keys: TlsKeys, purpose: ssl.Purpose) -> None:
@@ -113,7 +117,7 @@ def _set_trust(context: ssl.SSLContext, trusted: list[bytes] | None, keys: TlsKe
     try:
         context.load_verify_locations(cadata=b"".join(trusted))
     except ssl.SSLError as error:
-        raise ConfigError(f"{name} holds no certificates that can be read: {reason_of(error)}") from None
+        raise ConfigError(f"{name} contains no readable certificates: {reason_of(error)}") from None
 
 
 def load_keys(context: ssl.SSLContext, pairs: list[KeyPair], keys: TlsKeys) -> None:
@@ -138,14 +142,14 @@ def _load(context: ssl.SSLContext, pair: KeyPair, password_key: str) -> None:
             context.load_cert_chain(path, password=ask)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(
-            f"{pair.source} cannot be used: {reason_of(error)} (a wrong {password_key}, or a key of another certificate?)"
+            f"{pair.source} cannot be used: {reason_of(error)} (a wrong {password_key}, or the key of another certificate?)"
         ) from None
 
 
 def reason_of(error: Exception) -> str:
     """Return the reason of an OpenSSL or system error, in words."""
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "OpenSSL does not take it").replace("_", " ").lower()
+        return (error.reason or "OpenSSL refuses it").replace("_", " ").lower()
     return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
 
 

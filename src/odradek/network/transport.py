@@ -182,7 +182,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         deadline = (now if urgent or self._release.due_s == inf else max(now, self._release.due_s)) + timeout_s
         if not urgent and (self._queue or not self._may_write()):
             if len(self._queue) >= self._max_queued:
-                return Deferred.failed(ConnectionLost(f"{self._max_queued} requests wait for this connection already"))
+                return Deferred.failed(ConnectionLost(f"{self._max_queued} requests already wait for this connection"))
             deferred: Deferred[memoryview] = Deferred()
             self._queue.append((api_key, api_version, body, deadline, expect_response, deferred))
         else:
@@ -280,7 +280,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._turns -= 1
             self._alarm.set(0)
         else:
-            self._fail(RequestTimedOut("no answer in time"))
+            self._fail(RequestTimedOut("no response within the time limit"))
 
     def _fail(self, error: ConnectionLost) -> None:
         self._alarm.close()
@@ -329,7 +329,7 @@ async def dial(
     connection = ClientConnection(
         clock, client_id, max_in_flight=max_in_flight, max_queued=max_queued, max_response=max_response, where=where
     )
-    hint = "" if tls is None else "; does it speak TLS there (security.protocol)?"
+    hint = "" if tls is None else "; check whether this listener uses TLS (security.protocol)"
     try:
         async with asyncio.timeout(timeout_s):
             if tls is None:
@@ -341,7 +341,7 @@ async def dial(
                     lambda: connection, host, port, ssl=tls, server_hostname=name, ssl_handshake_timeout=limit
                 )
     except TimeoutError:
-        raise ConnectionLost(f"{where} did not answer in {timeout_s:g} s{hint}") from None
+        raise ConnectionLost(f"{where} did not respond within {timeout_s:g} s{hint}") from None
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError) as error:
         raise ConnectionLost(f"cannot connect to {where}: the other side closed the connection{hint}") from error
     except ssl.SSLError as error:

@@ -46,7 +46,7 @@ _MOST_IDLE: Final = 64
 _MOST_REDIRECTIONS: Final = 10
 _MIN_TIMEOUT_S: Final = 0.001
 """A socket timeout of 0 would mean that the socket does not block."""
-_LATE: Final = "no whole answer in time"
+_LATE: Final = "no complete response within the time limit"
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _FAILURES: Final = (OSError, HTTPException, HTTPError, ValueError)
 
@@ -226,7 +226,7 @@ def _parse(url: str) -> tuple[SplitResult, str]:
         parts = urlsplit(url)
         netloc = parts.netloc.rpartition("@")[2]
         if not parts.hostname:
-            raise OSError("the address names no host")
+            raise OSError("the address has no host name")
         port = netloc.rpartition("]")[2].partition(":")[2]
         if port and not (port.isascii() and port.isdecimal()):
             raise OSError(f"nonnumeric port: {port!r}")
@@ -434,10 +434,10 @@ def _os_error(error: BaseException) -> OSError:
     if isinstance(error, (TimeoutError, Urllib3TimeoutError)):
         return TimeoutError(_LATE)
     if isinstance(error, IncompleteRead):
-        return CutShort("its answer ends too early")
+        return CutShort("its response is truncated")
     if isinstance(error, OSError):
         return error
     if isinstance(error, (HTTPException, InvalidHeader)):
-        return NotHttp(f"it answers what is no HTTP ({type(error).__name__})")
+        return NotHttp(f"its response is not HTTP ({type(error).__name__})")
     # The text of a ValueError may quote a header.
     return OSError(str(error) if isinstance(error, HTTPError) else "the request has an address or a header that cannot be sent")

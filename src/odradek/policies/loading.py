@@ -25,15 +25,15 @@ def load(key: str, name: str, configs: Mapping[str, str]) -> Any:
     try:
         policy = made() if isinstance(made, type) else made
     except Exception as error:
-        raise ConfigError(f"{key}={name}: the policy cannot be made: {_line(error)}") from error
+        raise ConfigError(f"{key}={name}: the policy cannot be created: {_line(error)}") from error
     if not callable(getattr(policy, "validate", None)):
-        raise ConfigError(f"{key}={name}: this is no policy, for it has no validate(request)")
+        raise ConfigError(f"{key}={name}: this class is not a policy: it has no method validate(request)")
     configure = getattr(policy, "configure", None)
     if configure is not None:
         try:
             configure(dict(configs))
         except Exception as error:
-            raise ConfigError(f"{key}={name}: the policy does not take its configuration: {_line(error)}") from error
+            raise ConfigError(f"{key}={name}: the policy refuses its configuration: {_line(error)}") from error
     return policy
 
 
@@ -54,8 +54,8 @@ def _named(key: str, name: str) -> Any:
     module, colon, member = name.partition(":")
     if not colon:
         raise ConfigError(
-            f"{key}={name}: there is no entry point of this name in the group {GROUP}, and classes of Java cannot run here; install a "
-            f"package that has it, or name a class of Python, package.module:Class"
+            f"{key}={name}: the group {GROUP} has no entry point of this name, and Java classes cannot run here; install a package "
+            "that has it, or name a Python class, package.module:Class"
         )
     try:
         found: Any = import_module(module)

@@ -138,7 +138,7 @@ def uuid_of(raw: bytes) -> UUID:
     value = _uuids.get(raw)
     if value is None:
         if len(raw) != 16:
-            raise ProtocolError("an id ends too early")
+            raise ProtocolError("the id is truncated")
         if len(_uuids) >= UUID_CACHE_LIMIT:
             _uuids.clear()
         value = _uuids[raw] = UUID(bytes=raw)

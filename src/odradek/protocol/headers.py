@@ -99,7 +99,7 @@ def _skip_tags(buffer: bytes | bytearray | memoryview, offset: int) -> int:
     try:
         return skip_tags(memoryview(buffer), offset, len(buffer))
     except IndexError:
-        raise ProtocolError("the header ends too early") from None
+        raise ProtocolError("the header is truncated") from None
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:

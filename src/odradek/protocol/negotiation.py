@@ -44,12 +44,12 @@ class ApiVersionTable:
         low, high = max(ours_low, at_least), ours_high if at_most is None else min(ours_high, at_most)
         announced = self.ranges.get(api_key)
         if announced is None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.node} does not serve {api_key.name}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.node} does not support {api_key.name}")
         version = min(high, announced[1])
         if version < max(low, announced[0]):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.node} serves {api_key.name} {announced[0]} to {announced[1]}, this client needs one of {low} to {high}",
+                f"{self.node} supports {api_key.name} {announced[0]} to {announced[1]}, this client needs a version from {low} to {high}",
             )
         return version
 
@@ -89,7 +89,7 @@ class Negotiation:
             refused = ApiVersionsResponse.decode(body, 0)
             highest = max((entry.max_version for entry in refused.api_keys if entry.api_key == ApiKey.API_VERSIONS), default=0)
             if self.version == 0 or highest >= self.version:
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker refuses every version of ApiVersions")
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker refuses all versions of ApiVersions")
             self.version = highest
             return None
         response = ApiVersionsResponse.decode(body, self.version)

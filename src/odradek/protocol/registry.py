@@ -81,10 +81,10 @@ def decode_metadata_record(buffer: bytes | memoryview, *, budget: int = DEFAULT_
         record_type, offset = decode_uvarint(buffer, offset)
         version, offset = decode_uvarint(buffer, offset)
     except IndexError:
-        raise ProtocolError("a metadata record ends within its frame") from None
+        raise ProtocolError("the metadata record is shorter than its frame") from None
     if frame_version != FRAME_VERSION:
-        raise UnsupportedVersionError(f"frame version {frame_version} of a metadata record")
+        raise UnsupportedVersionError(f"unsupported frame version {frame_version} of a metadata record")
     record, end = metadata_record_class(record_type).decode_prefix(buffer, version, offset, budget=budget)
     if end != len(buffer):
-        raise ProtocolError(f"{len(buffer) - end} bytes after a metadata record")
+        raise ProtocolError(f"{len(buffer) - end} bytes remain after a metadata record")
     return record, version

@@ -350,7 +350,7 @@ class Message(Struct):
         try:
             message, end = reader(data, offset, size, min(budget, FREE_OBJECTS + size // BYTES_PER_OBJECT))
         except (IndexError, struct_error):
-            raise ProtocolError(f"{cls.__name__} version {version} ends too early") from None
+            raise ProtocolError(f"{cls.__name__} version {version} is truncated") from None
         except UnicodeDecodeError as error:
             raise ProtocolError(f"{cls.__name__} version {version} holds text that is not UTF-8: {error.reason}") from None
         return message, end
@@ -399,4 +399,4 @@ def records_view(records: RecordsData | None) -> memoryview:
         return memoryview(records)
     if isinstance(records, Sequence):
         return memoryview(b"".join(cast("Sequence[bytes]", records)))
-    raise TypeError("records outside memory have no view")
+    raise TypeError("records that are not in memory have no view")

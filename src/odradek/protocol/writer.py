@@ -294,7 +294,7 @@ def _pack_zero(scalar: Scalar) -> bytes:
 
 
 def _unsupported(name: str, version: int) -> None:
-    raise UnsupportedVersionError(f"version {version} has no field {name}, and its value must not be dropped")
+    raise UnsupportedVersionError(f"version {version} does not have the field {name}, whose value must not be lost")
 
 
 def _too_long(size: int) -> None:

@@ -50,7 +50,7 @@ class AllowedPaths:
     def find(self, path: str) -> Path | None:
         """Return the path with links followed; None, with a warning in the log, when it is not allowed. Raises ConfigError for a NUL."""
         if "\0" in path:
-            raise ConfigError(f"Invalid path {path!r}: a path has no NUL character")
+            raise ConfigError(f"Invalid path {path!r}: a path must not contain a NUL character")
         if self._allowed is None:
             return Path(path)
         real = _real(path)
@@ -67,7 +67,7 @@ def _real(path: str) -> PurePosixPath:
 def _content(path: Path) -> bytes:
     """Return the content of a file. Raises OSError, also for a pipe or a device, whose reader might wait without end."""
     if not path.is_file():
-        raise OSError(0, "it is no file" if path.exists() else "No such file or directory")
+        raise OSError(0, "it is not a regular file" if path.exists() else "No such file or directory")
     with path.open("rb") as file:
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:

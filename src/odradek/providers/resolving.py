@@ -86,7 +86,7 @@ def _reader(provider: ProviderSettings, allowed: Collection[str] | None) -> Read
     if allowed is not None and provider.class_name not in allowed:
         raise ConfigError(f"{key}: {provider.class_name} is not allowed. Update '{AUTOMATIC}' to allow {provider.class_name}")
     if provider.class_name not in CLASSES:
-        raise ConfigError(f"{key}={provider.class_name}: classes of Java cannot run here; there are {', '.join(CLASSES)}")
+        raise ConfigError(f"{key}={provider.class_name}: Java classes cannot run here; the supported classes are {', '.join(CLASSES)}")
     return CLASSES[provider.class_name](provider)
 
 
@@ -99,5 +99,5 @@ def _value(readers: Mapping[str, Reader], key: str, name: str, path: str, of: st
     except ConfigError as error:
         raise ConfigError(f"{key}: {error}") from None
     if value is None:
-        logger.warning("%s: the provider %s has no %s; its reference stays as it is", key, name, of)
+        logger.warning("%s: the provider %s has no value for %s; the reference is not replaced", key, name, of)
     return value

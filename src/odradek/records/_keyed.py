@@ -48,7 +48,7 @@ def numbered(records: Sequence[tuple[bytes, bytes]], offset: int) -> dict[int, b
     longest = 0
     for key, value in records:
         if len(key) < 4:
-            raise IndexError(f"a key of {len(key)} bytes has no number")
+            raise IndexError(f"a key of {len(key)} bytes does not contain a number")
         size = len(value)
         if size > longest:
             longest = size
@@ -160,7 +160,7 @@ class KeyedRun:
     def skip(self, position: int) -> None:
         """Continue with the batch at `position`. Raises ValueError outside the unread bytes."""
         if position < self.batch_end or position > self._end:
-            raise ValueError(f"{position} does not lie between {self.batch_end} and {self._end}")
+            raise ValueError(f"{position} is not between {self.batch_end} and {self._end}")
         self._left = 0
         self._position = position
         self.batch_end = position

@@ -291,7 +291,7 @@ class RecordWriter:
         self, base_offset: int, leader_epoch: int, attributes: int, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> None:
         if self.reserve != _HEADER:
-            raise ValueError(f"{self.reserve} bytes are no room for a header")
+            raise ValueError(f"{self.reserve} bytes are too few for a header")
         end = self.position
         count = self.count
         last = count - 1 if count > 0 else 0

@@ -207,7 +207,7 @@ def records_of(buffer: Buffer, position: int, header: BatchHeader, limit: int = 
     """
     end = position + header.batch_length + LOG_OVERHEAD
     if end > len(buffer):
-        raise ProtocolError("A record batch is cut off")
+        raise ProtocolError("The record batch is truncated")
     payload = memoryview(buffer)[position + HEADER_SIZE : end]
     return decompress(payload, header.compression, limit)
 

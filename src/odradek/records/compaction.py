@@ -142,7 +142,7 @@ def _check_offsets(header: BatchHeader) -> None:
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > _LONG_MAX:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"There is no batch with base offset {header.base_offset} and last offset delta {header.last_offset_delta}",
+            f"No batch has base offset {header.base_offset} and last offset delta {header.last_offset_delta}",
         )
 
 

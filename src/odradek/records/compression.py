@@ -222,7 +222,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
 
 def _xerial_blocks(view: memoryview) -> list[memoryview]:
     """Return the snappy blocks of one or several concatenated xerial streams."""
-    cut_off = KafkaError(ErrorCode.INVALID_RECORD, "The snappy framing of the batch is cut off")
+    cut_off = KafkaError(ErrorCode.INVALID_RECORD, "The snappy framing of the batch is truncated")
     blocks: list[memoryview] = []
     position = 0
     end = len(view)

@@ -36,7 +36,7 @@ def read_header(buffer: Buffer, offset: int) -> BatchHeader:
     from odradek.records.batch import BatchHeader
 
     if len(buffer) - offset < _PREFIX.size + 8:
-        raise ProtocolError("A message is cut off")
+        raise ProtocolError("The message is truncated")
     message_offset, size, crc, magic, attributes = _PREFIX.unpack_from(buffer, offset)
     if size < _OVERHEAD[magic]:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record size {size} is less than the minimum record overhead ({_OVERHEAD[magic]})")
@@ -71,7 +71,7 @@ def _decode(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> l
     if value is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "Found invalid compressed record set with null value")
     if compression == Compression.ZSTD:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"ZStandard cannot stand in a message of magic {header.magic}")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"Messages of magic {header.magic} cannot use ZStandard")
     payload: Buffer = fix_legacy_lz4_header(value) if compression == Compression.LZ4 and header.magic == 0 else value
     inner = decompress(payload, compression, limit)
     found: list[tuple[Record, Buffer, int, BatchHeader]] = []
@@ -79,7 +79,7 @@ def _decode(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> l
     while at < len(inner):
         inner_header = read_header(inner, at)
         if inner_header.magic != header.magic or inner_header.size > len(inner) - at or inner_header.is_compressed:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "Found an invalid message inside a compressed one")
+            raise KafkaError(ErrorCode.INVALID_RECORD, "Found an invalid message inside a compressed message")
         inner_key, inner_value = _key_and_value(inner, at, inner_header)
         timestamp = header.max_timestamp if header.is_log_append_time else inner_header.max_timestamp
         record = Record(inner_header.base_offset, timestamp, _copy(inner_key), _copy(inner_value), ())
@@ -100,7 +100,7 @@ def _copy(part: memoryview | None) -> bytes | None:
 def _key_and_value(buffer: Buffer, position: int, header: BatchHeader) -> tuple[memoryview | None, memoryview | None]:
     end = position + header.size
     if end > len(buffer):
-        raise ProtocolError("A message is cut off")
+        raise ProtocolError("The message is truncated")
     view = memoryview(buffer)[:end]
     at = position + _PREFIX.size + (8 if header.magic == 1 else 0)
     key, at = _sized(view, at)

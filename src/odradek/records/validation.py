@@ -172,9 +172,9 @@ def validate_batch(
 def check_integrity(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Raise KafkaError CORRUPT_MESSAGE unless the batch is complete and its CRC is right, INVALID_RECORD for magic 0 and 1."""
     if header.magic != MAGIC_V2:
-        raise _invalid(f"Batches of magic {header.magic} are not appended any more, only those of magic 2")
+        raise _invalid(f"Batches of magic {header.magic} cannot be appended any more, only those of magic 2")
     if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or position + header.size > len(buffer):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (the size {header.size} is not that of a whole batch)")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt (the size {header.size} is not the size of a complete batch)")
     if not check_crc(buffer, position, header):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
 

@@ -121,12 +121,12 @@ class AlterPartitionManager:
         try:
             response = deferred.result()
         except Exception as error:
-            logger.warning("AlterPartition got no answer from the controller, sending it again: %s", error)
+            logger.warning("AlterPartition got no response from the controller, retrying: %s", error)
             self._clock.call_later(RETRY_AFTER_S, self._send_waiting)
             return
         if response.error_code != ErrorCode.NONE:
             # The broker epoch is stale, or the controller has just lost its role: registration or channel will solve that.
-            logger.warning("AlterPartition was refused as a whole (%s), sending it again", code_of(response.error_code).name)
+            logger.warning("AlterPartition failed as a whole (%s), retrying", code_of(response.error_code).name)
             self._clock.call_later(RETRY_AFTER_S, self._send_waiting)
             return
         self._complete(sent, response)
@@ -138,7 +138,7 @@ class AlterPartitionManager:
             _, waiting = self._waiting.pop(key)
             answer = answers.get(key)
             if answer is None:
-                waiting.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller's answer lacks the partition"))
+                waiting.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller's response does not contain the partition"))
             elif answer.error_code != ErrorCode.NONE:
                 waiting.fail(KafkaError(code_of(answer.error_code)))
             else:

@@ -96,4 +96,4 @@ class Deadlines:
                 expire()
             except Exception:
                 # A request that cannot be answered must not keep others waiting.
-                logger.exception("a request that has run out of time could not be answered")
+                logger.exception("no response could be sent to a request that timed out")

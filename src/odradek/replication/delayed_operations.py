@@ -100,7 +100,7 @@ class DelayedOperations:
                 listener()
             except Exception:
                 # The listener's error must fail neither the request that made the change nor other waiting requests.
-                logger.exception("what listens to %s failed", partition)
+                logger.exception("a callback of %s failed", partition)
 
     def drain_soon(self) -> None:
         """Schedule `drain` for the next loop iteration, once for all changes until then."""

@@ -30,7 +30,7 @@ class Isolation(Enum):
 def check_isolation_level(isolation_level: int) -> None:
     """Raise INVALID_REQUEST for an isolation level that does not exist."""
     if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no isolation level {isolation_level}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The isolation level {isolation_level} does not exist")
 
 
 def isolation_for(replica_id: int, isolation_level: int) -> Isolation:

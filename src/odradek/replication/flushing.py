@@ -79,7 +79,7 @@ class Flusher:
     def _start(self, partition: Partition, callers: list[Deferred[None]]) -> None:
         log = partition.log
         if log is None:
-            gone = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.topic_partition} went away while it was flushed")
+            gone = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.topic_partition} was removed while it was flushed")
             self._finished(partition, callers, gone)
             return
         try:

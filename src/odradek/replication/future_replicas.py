@@ -127,7 +127,7 @@ class Move:
 
     def become(self, state: MoveState) -> None:
         if state not in TRANSITIONS[self.state]:
-            raise RuntimeError(f"the move of {self.partition.topic_partition} cannot go from {self.state.value} to {state.value}")
+            raise RuntimeError(f"the move of {self.partition.topic_partition} cannot change from {self.state.value} to {state.value}")
         self.state = state
 
 
@@ -435,7 +435,7 @@ class FutureReplicas:
             if answer.error is None:
                 move.become(MoveState.ASSIGNED)
             else:
-                logger.error("the move of %s is given up: %s", move.partition.topic_partition, answer.error)
+                logger.error("the move of %s is abandoned: %s", move.partition.topic_partition, answer.error)
                 self.cancel(move.partition.topic_partition)
 
         move.become(MoveState.ASSIGNING)

@@ -66,7 +66,9 @@ class NoFetchers:
     def start(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:
             if partition.leader_id != NO_LEADER:
-                logger.warning("%s follows broker %d, but this node copies from no other", partition.topic_partition, partition.leader_id)
+                logger.warning(
+                    "%s follows broker %d, but this node does not fetch from other brokers", partition.topic_partition, partition.leader_id
+                )
 
     def stop(self, topic_partitions: Collection[TopicPartition]) -> None:
         pass
@@ -124,7 +126,7 @@ class MetadataChanges:
 
         def made(job: Deferred[None]) -> None:
             if job.error is not None:
-                logger.error("the job that makes logs has failed", exc_info=job.error)
+                logger.error("the task that creates logs failed", exc_info=job.error)
             self._log_manager.finish_creation(creation)
             failed = any(not out_of_descriptors(error) for _, error in creation.failed)
             rest = self._log_manager.begin_creation(wanted) if failed else None

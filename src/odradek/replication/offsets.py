@@ -66,7 +66,7 @@ class OffsetLookup:
         LEADER_NOT_AVAILABLE) while a new leader's high watermark has not reached the start of its epoch.
         """
         if timestamp < 0 and version < SUPPORTED_FROM.get(timestamp, 0x7FFF):
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} means nothing in version {version}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the special timestamp {timestamp} does not exist in version {version}")
         partition = self._partitions.find(topic_partition)
         log = partition.local_log(current_leader_epoch, leader_only=replica_id != DEBUGGING_CONSUMER)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -158,7 +158,7 @@ class Partition:
 
     def _become(self, role: Role) -> None:
         if role not in TRANSITIONS[self.role]:
-            raise RuntimeError(f"{self.topic_partition} cannot go from {self.role.value} to {role.value}")
+            raise RuntimeError(f"{self.topic_partition} cannot change from {self.role.value} to {role.value}")
         self.role = role
         self.is_leader = role is Role.LEADER
 
@@ -269,8 +269,8 @@ class Partition:
         """
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch and self.role is not Role.OFFLINE:
             if current_leader_epoch < self.leader_epoch:
-                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch of {self.topic_partition} is {self.leader_epoch} by now")
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.topic_partition} is still in leader epoch {self.leader_epoch} here")
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch of {self.topic_partition} is now {self.leader_epoch}")
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.topic_partition} is still in leader epoch {self.leader_epoch}")
         log = self.log
         if log is None or (leader_only and not self.is_leader):
             raise self._unavailable()
@@ -590,7 +590,7 @@ class Partition:
             logger.info("%s: the controller refused %r (%s)", self.topic_partition, pending, code.name)
             self.isr = pending.committed
         elif code not in OVERTAKEN:
-            logger.warning("%s: %r failed with %s, sending it again", self.topic_partition, pending, code.name)
+            logger.warning("%s: %r failed with %s, retrying", self.topic_partition, pending, code.name)
             self._clock.call_later(RETRY_AFTER_S, self._resubmit, pending)
 
     def _resubmit(self, pending: PendingIsr) -> None:

@@ -244,7 +244,7 @@ class Reader:
         end = visible_end(log, isolation)
         if max_bytes < 0 and log.log_start_offset <= wanted.fetch_offset < end:
             # Kafka's segments raise for a negative size, and the client gets an unexpected error.
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{max_bytes} is no number of bytes to read")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{max_bytes} is not a valid number of bytes")
         read = log.read(wanted.fetch_offset, max_bytes=max_bytes, max_offset=end, min_one_message=need_one)
         if read.first_entry_incomplete and read.size:
             # A part of a batch, without a whole batch before it, is useless to the client.

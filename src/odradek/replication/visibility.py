@@ -25,7 +25,7 @@ def divergence(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
     """
     epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch == -1:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the end offset of epoch {wanted.last_fetched_epoch} is not known here")
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"this broker does not know the end offset of epoch {wanted.last_fetched_epoch}")
     if wanted.fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {wanted.fetch_offset} is before the log start {log.log_start_offset}")
     if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:

@@ -58,7 +58,7 @@ def _parse(line: str) -> LoginModule:
     for index in range(0, len(rest), 3):
         name, *tail = rest[index : index + 3]
         if len(tail) != 2 or tail[0] != "=" or name == "=" or tail[1] == "=":
-            raise _Malformed(f'option {index // 3 + 1} of the login module is not name="value"')
+            raise _Malformed(f'option {index // 3 + 1} of the login module must have the form name="value"')
         options[str(name)] = str(tail[1])
     package, _, name = tokens[0].rpartition(".")
     return LoginModule(name, options, package)
@@ -71,7 +71,7 @@ def _tokens(line: str) -> list[str]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _Malformed("a quotation mark has no end")
+            raise _Malformed("a quotation mark is not closed")
         position = match.end()
         kind = match.lastgroup
         if kind in ("double", "single"):

@@ -45,7 +45,7 @@ def parse_replacement(replacement: str, pattern: Any) -> Iterator[str | int]:
         at += 1
         if character == "\\":
             if at == len(replacement):
-                raise ValueError("Invalid rule: a replacement ends in a backslash")
+                raise ValueError("Invalid rule: the replacement ends in a backslash")
             yield replacement[at]
             at += 1
         elif character == "$":
@@ -61,7 +61,7 @@ def parse_replacement(replacement: str, pattern: Any) -> Iterator[str | int]:
                 yield pattern.groupindex[name[1]]
                 at = name.end()
             else:
-                raise ValueError(f"Invalid rule: `{replacement}` holds a $ that names no group")
+                raise ValueError(f"Invalid rule: `{replacement}` contains a $ that does not name a group")
         else:
             yield character
 

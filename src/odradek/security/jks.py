@@ -78,14 +78,14 @@ def read_store(data: bytes, password: str | None) -> Store:
     if password is not None:
         whole, digest = data[:-_DIGEST], data[-_DIGEST:]
         if not hmac.compare_digest(hashlib.sha1(_bytes(password) + _WHITENER + whole).digest(), digest):
-            raise JksError("its password is another one, or it was tampered with")
+            raise JksError("the password is wrong, or the file was modified")
     reader = _Reader(data[:-_DIGEST])
     try:
         if reader.take(4) != MAGIC:
-            raise JksError("it is no JKS")
+            raise JksError("it is not a JKS keystore")
         version = reader.number(_INT)
         if version not in (1, 2):
-            raise JksError(f"it is of version {version}")
+            raise JksError(f"version {version} is not supported")
         return _entries(reader, version)
     except error:
         raise JksError("it is cut off") from None
@@ -103,7 +103,7 @@ def _entries(reader: _Reader, version: int) -> Store:
         elif kind == _TRUSTED:
             store.trusted.append((alias, reader.certificate(version)))
         else:
-            raise JksError(f"it has an entry of the kind {kind}")
+            raise JksError(f"it has an entry of the unknown kind {kind}")
     return store
 
 
@@ -115,7 +115,7 @@ def unprotect(protected: bytes, password: str) -> bytes:
     except ValueError:
         raise JksError("its key is malformed") from None
     if oid != _PROTECTOR or len(content) < _SALT + _DIGEST:
-        raise JksError("its key is protected in a way that JKS has not")
+        raise JksError("its key is protected by an unknown algorithm")
     secret = _bytes(password)
     salt, encrypted, check = content[:_SALT], content[_SALT:-_DIGEST], content[-_DIGEST:]
     stream, block = bytearray(), salt
@@ -124,7 +124,7 @@ def unprotect(protected: bytes, password: str) -> bytes:
         stream += block
     key = bytes(each ^ mask for each, mask in zip(encrypted, stream, strict=False))
     if not hmac.compare_digest(hashlib.sha1(secret + key).digest(), check):
-        raise JksError("the password of its key is another one")
+        raise JksError("the password of its key is wrong")
     return key
 
 

@@ -68,7 +68,7 @@ class KerberosShortNamer:
         self._rules = [_parse(rule) for rule in rules]
         self._default_realm = default_realm
         if not self._rules:
-            raise ValueError("there is no rule, so that nobody would have a name")
+            raise ValueError("there are no rules, so that no principal could have a name")
 
     def __repr__(self) -> str:
         return f"KerberosShortNamer({self._text!r})"
@@ -113,7 +113,7 @@ def _parse(text: str) -> _Rule:
     if match[2] is not None:
         return _Rule()
     if not match[5]:
-        raise ValueError(f"Invalid rule: `{text}` does not say how many components a name has")
+        raise ValueError(f"Invalid rule: `{text}` does not contain the number of components of a name")
     components = int(match[5])
     pattern = None if match[10] is None else compile_pattern(match[10])
     return _Rule(
@@ -148,5 +148,5 @@ def _template(replacement: str, pattern: Any) -> Template:
     template = tuple(parse_replacement(replacement, pattern))
     for part in template:
         if isinstance(part, str) and part.startswith("$") and len(part) > 1:
-            raise ValueError(f"Invalid rule: `{replacement}` holds a {part}, and there is no such group")
+            raise ValueError(f"Invalid rule: `{replacement}` contains {part}, but the group does not exist")
     return template

@@ -17,7 +17,7 @@ def certificates(text: str) -> str:
     """Return all certificates of the text in their order. Raises PemError without a certificate."""
     found = [_block(kind, body) for kind, body in _blocks(text) if kind in ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")]
     if not found:
-        raise PemError("there is no certificate in it")
+        raise PemError("it contains no certificate")
     return "".join(found)
 
 
@@ -25,7 +25,7 @@ def private_key(text: str) -> str:
     """Return the private key of the text, which may be encrypted. Raises PemError unless the text has exactly 1 private key."""
     found = [_block(kind, body) for kind, body in _blocks(text) if kind.endswith("PRIVATE KEY")]
     if len(found) != 1:
-        raise PemError("there is no private key in it" if not found else "there are several private keys in it")
+        raise PemError("it contains no private key" if not found else "it contains several private keys")
     return found[0]
 
 

@@ -42,7 +42,7 @@ class SslPrincipalMapper:
         self._text = text
         self._rules = [_parse(rule) for rule in _split(text) if rule]
         if not self._rules:
-            raise ValueError("there is no rule, so that nobody would have a name")
+            raise ValueError("there are no rules, so that no principal could have a name")
 
     def __repr__(self) -> str:
         return f"SslPrincipalMapper({self._text!r})"

@@ -22,17 +22,17 @@ def read_value(data: bytes, at: int = 0) -> tuple[int, bytes, int]:
     Raises ValueError for a truncated value, an invalid length, and a tag of several bytes.
     """
     if at + 2 > len(data):
-        raise ValueError("a value is cut off")
+        raise ValueError("a value is truncated")
     tag, length, at = data[at], data[at + 1], at + 2
     if tag & 0x1F == 0x1F:
         raise ValueError("a tag of several bytes")
     if length >= 0x80:
         count = length & 0x7F
         if not 0 < count <= 4 or at + count > len(data):
-            raise ValueError("a length that is none")
+            raise ValueError("an invalid length")
         length, at = int.from_bytes(data[at : at + count], "big"), at + count
     if at + length > len(data):
-        raise ValueError("a value is cut off")
+        raise ValueError("a value is truncated")
     return tag, data[at : at + length], at + length
 
 
@@ -88,7 +88,7 @@ def _fields(certificate: bytes) -> list[tuple[int, bytes, bytes]]:
 def oid_text(content: bytes) -> str:
     """Return the dotted form of an OBJECT IDENTIFIER's content. Raises ValueError for empty or incomplete content."""
     if not content or content[-1] & 0x80:
-        raise ValueError("an identifier that is none")
+        raise ValueError("an invalid object identifier")
     numbers: list[int] = []
     number = 0
     for byte in content:

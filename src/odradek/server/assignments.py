@@ -80,7 +80,7 @@ class AssignmentsManager:
         done: Deferred[None] = Deferred()
         self._waiting[key] = _Assignment(partition, directory, done)
         if earlier is not None:
-            earlier.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{partition} goes elsewhere by now"))
+            earlier.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{partition} is assigned to another directory now"))
         if not self._in_flight and not self._alarm.is_set:
             self._alarm.set(0)
         return done
@@ -176,11 +176,13 @@ class AssignmentsManager:
             # The controller may have applied the assignment in spite of the failure.
             self._sent[key] = None
             if key in self._waiting:
-                assignment.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{assignment.partition} goes elsewhere by now"))
+                assignment.done.fail(
+                    KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{assignment.partition} is assigned to another directory now")
+                )
             else:
                 self._waiting[key] = assignment
         if failed:
-            logger.warning("the controller did not take %d log directory assignment(s) (%s); again later", len(failed), reason)
+            logger.warning("the controller did not accept %d log directory assignment(s) (%s); retrying later", len(failed), reason)
             self._alarm.set(self._backoff.next_s())
         else:
             self._backoff.reset()

@@ -84,7 +84,7 @@ class Audit:
         if self._waiting:
             self._clock.call_later(0, self._write)
         elif self._left_out:
-            logger.warning("%d decisions were not written here: there were too many at once", self._left_out)
+            logger.warning("%d decisions were not logged: there were too many at once", self._left_out)
             self._left_out = 0
 
     def _line(self, decision: _Decision) -> str:

@@ -146,11 +146,11 @@ class SaslFrames:
             now_s = self._clock.monotonic()
             if bytes(frame[:2]) != _HANDSHAKE or not session.begins_again(now_s):
                 if session.expired(now_s):
-                    raise ProtocolError("its session has ended, and it has not authenticated again")
+                    raise ProtocolError("its session has expired, and it has not authenticated again")
                 return self._behind.handle_frame(connection, frame)
             sasl = self._listeners.get(connection.listener.name)
             if sasl is None:
-                raise ProtocolError("its listener is gone")
+                raise ProtocolError("its listener was removed")
             self._await(connection, sasl)
         return self._perform(connection, session, frame, session.frame(frame, self._clock.time_ms(), self._clock.monotonic()))
 
@@ -174,7 +174,7 @@ class SaslFrames:
     def _versions(self, connection: Connection, session: SaslSession, frame: memoryview) -> Answer:
         answer = self._behind.handle_frame(connection, frame)
         if isinstance(answer, Deferred) or answer is None:
-            raise ProtocolError("ApiVersions has no answer")
+            raise ProtocolError("ApiVersions has no response")
         # Size and correlation id stand before the error code in every version: clients can read the error before they know the version.
         start = b"".join([bytes(chunk) for chunk in answer[:2] if isinstance(chunk, (bytes, bytearray, memoryview))])[:10]
         session.versions_answered(without_error=start[8:10] == _NO_ERROR)
@@ -281,7 +281,7 @@ class SaslFrames:
                 self._pending[connection] = now_s + DEADLINE_S
             elif now_s >= until_s:
                 del self._pending[connection]
-                self._log.warning("closing %s: it has not authenticated in %g s", connection.connection_id, DEADLINE_S)
+                self._log.warning("closing %s: it has not authenticated within %g s", connection.connection_id, DEADLINE_S)
                 connection.abort()
         if self._pending:
             self._look.set(LOOK_S)

@@ -35,7 +35,7 @@ class AclPublisher:
         """See `controller.kraft.MetadataPublisher`."""
         if not self._authorizer.ready:
             self._authorizer.load(image.acls.entries)
-            logger.info("the authorizer knows the ACLs: %d", len(image.acls.entries))
+            logger.info("the authorizer has loaded the ACLs: %d", len(image.acls.entries))
         elif delta.acls:
             self._authorizer.change(delta.acls)
 

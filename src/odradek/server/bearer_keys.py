@@ -94,7 +94,7 @@ class BearerKeys:
     def _refreshed(self, done: Deferred[PublicKeys]) -> None:
         self.reading = False
         if done.error is not None:
-            logger.warning("%s; the keys that are known stay", done.error)
+            logger.warning("%s; the known keys are kept", done.error)
             self._alarm.set(self._backoff.next_s())
         else:
             self._keys = done.result()
@@ -112,7 +112,7 @@ class BearerKeys:
             raise ConfigError(f"{_KEY}={shown}: {error}") from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
-            raise ConfigError(f"{_KEY}={shown}: it cannot be read: {reason or error}") from None
+            raise ConfigError(f"{_KEY}={shown}: the keys cannot be read: {reason or error}") from None
 
 
 def _of_file(url: str) -> bytes:
@@ -126,7 +126,7 @@ def _of_address(settings: BearerSettings) -> bytes:
 
     answer = exchange("GET", settings.url, largest=_LARGEST, connect_s=settings.connect_s, answer_s=settings.read_s)
     if answer.status != 200:
-        raise ConfigError(f"it answers {answer.status}")
+        raise ConfigError(f"it responds with status {answer.status}")
     return _bounded(answer.body)
 
 

@@ -186,6 +186,6 @@ class Broker:
         if not self._started:
             return
         # Log at once: an orderly end may take minutes.
-        logger.critical("this node cannot go on and shuts down: %s", problem)
+        logger.critical("this node cannot continue and shuts down: %s", problem)
         if self.on_fatal is not None:
             self.on_fatal(problem)

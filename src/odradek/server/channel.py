@@ -107,7 +107,7 @@ class InterBrokerChannel:
             return result
         address = self._broker(destination)
         if address is None or self._peers is None:
-            return Deferred.failed(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {destination} is not known to this node"))
+            return Deferred.failed(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"this node does not know broker {destination}"))
         return self._peers.send(address, _PURPOSES.get(api_key, "rpc"), request, at_most=version, timeout_s=timeout_s)
 
     def controller_changed(self) -> None:
@@ -178,7 +178,7 @@ class InterBrokerChannel:
 
 
 def _late(timeout_s: float) -> KafkaError:
-    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no answer in {timeout_s:g} s")
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no response within {timeout_s:g} s")
 
 
 def _when_answered(answer: Answer, callback: Callable[[Deferred[Sequence[Chunk] | None]], object]) -> None:

@@ -117,7 +117,7 @@ class LogCleaner:
         try:
             offset_map = OffsetMap(memory, load_factor=config[LOG_CLEANER_IO_BUFFER_LOAD_FACTOR])
         except ValueError as error:
-            logger.error("Nothing can be compacted with log.cleaner.io.buffer.load.factor and log.cleaner.dedupe.buffer.size: %s", error)
+            logger.error("log.cleaner.io.buffer.load.factor and log.cleaner.dedupe.buffer.size leave no room for compaction: %s", error)
             self.manager.dropped(plan)
             return None
         return CleaningRun(
@@ -199,7 +199,7 @@ class _Worker:
             if self._run is None:
                 self._cleaner.ended()
         except Exception:
-            logger.exception("looking for logs to compact failed")
+            logger.exception("searching for logs to compact failed")
         if self._run is not None:
             self._step()
         else:

@@ -124,7 +124,7 @@ class ControllerRegistrar:
 
     def _later(self, reason: object) -> None:
         pause_s = self._backoff.next_s()
-        logger.info("controller %d could not be registered (%s); again in %.2f s", self._node_id, reason, pause_s)
+        logger.info("controller %d could not be registered (%s); retrying in %.2f s", self._node_id, reason, pause_s)
         self._alarm.set(pause_s)
 
 

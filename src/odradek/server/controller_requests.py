@@ -48,7 +48,7 @@ class _Pending:
         self.attempt = 0
         self.backoff = Backoff(_FIRST_RETRY_MS, _LONGEST_RETRY_MS)
         self.sent_to: int | None = None
-        self.problem = "no active controller is known"
+        self.problem = "the active controller is unknown"
 
 
 def _closed_error() -> KafkaError:
@@ -80,7 +80,9 @@ class ControllerRequests:
         if self._closed:
             return Deferred.failed(_closed_error())
         if len(self._pending) >= _MOST_PENDING:
-            return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{_MOST_PENDING} requests wait for the active controller"))
+            return Deferred.failed(
+                KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{_MOST_PENDING} requests already wait for the active controller")
+            )
         self._number += 1
         pending = _Pending(self._number, request, at_most)
         self._pending[pending.number] = pending
@@ -144,7 +146,7 @@ class ControllerRequests:
         pending.retry.set(pending.backoff.next_s())
 
     def _late(self, pending: _Pending, timeout_s: float) -> None:
-        reason = f"no answer from the active controller in {timeout_s:g} s"
+        reason = f"no response from the active controller within {timeout_s:g} s"
         if pending.sent_to is None:
             reason += f" ({pending.problem})"
         self._fail(pending, KafkaError(ErrorCode.REQUEST_TIMED_OUT, reason))

@@ -154,7 +154,7 @@ class HeartbeatConnections:
         def looked(refused: Deferred[bool]) -> None:
             if refused.error is None and refused.result() and self._term is term and self._heard.get(broker_id) is heard:
                 self._missing.pop(broker_id, None)
-                self._judge(broker_id, broker_epoch, heard, "nobody listens there any more")
+                self._judge(broker_id, broker_epoch, heard, "its listener refuses connections")
 
         self._nobody_listens(broker_id).add_callback(looked)
 
@@ -182,7 +182,7 @@ class HeartbeatConnections:
         for broker_id in gone:
             del self._missing[broker_id]
         for broker_id, heard in judged:  # a judgement may call `forget` at once
-            self._judge(broker_id, heard.broker_epoch, heard, "its connection has ended, and it has not come back")
+            self._judge(broker_id, heard.broker_epoch, heard, "the connection of its heartbeats ended, and no other heartbeat came")
         if self._heard and not self._alarm.is_set:
             self._look_later()
 

@@ -314,7 +314,7 @@ class Dispatcher:
         request, _ = route.request_class.decode_prefix(frame, header.api_version, offset)
         if route.forward:
             if self.forward is None:
-                raise ProtocolError(f"no way to forward {route.api_key.name}")
+                raise ProtocolError(f"{route.api_key.name} cannot be forwarded")
             forwarded = self.forward(context, frame, route, request)
             return forwarded if context.meter is None else context.meter.forwarded(context, forwarded)
         return self._serve(context, route, request, len(frame))

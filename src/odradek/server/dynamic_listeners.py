@@ -72,9 +72,9 @@ class DynamicListeners:
             if before[name].security_protocol != after[name].security_protocol:
                 raise ConfigError(f"Security protocol cannot be updated for existing listener {name} (listener.security.protocol.map)")
             if before[name] != after[name]:
-                raise ConfigError(f"listeners: {before[name]} is there, and its address cannot change while the broker runs")
+                raise ConfigError(f"listeners: {before[name]} already exists, and its address cannot change while the broker runs")
         if set(old.controller_listeners) != set(new.controller_listeners):
-            raise ConfigError("listeners: those of the controller cannot change while the node runs")
+            raise ConfigError("listeners: listeners of the controller cannot change while the node runs")
         for name in after.keys() - before.keys():
             self._node.services.tls.try_serving(new, name)
 
@@ -111,7 +111,7 @@ class DynamicListeners:
                     failed.add(endpoint)
                     self._forget(endpoint.listener)
                     expected = isinstance(error, OdradekError)
-                    logger.error("the listener %s that was added is not served: %s", endpoint, error, exc_info=not expected)
+                    logger.error("the new listener %s cannot be opened: %s", endpoint, error, exc_info=not expected)
 
     async def _open(self, endpoint: Endpoint) -> None:
         binding = self._binding
@@ -123,7 +123,7 @@ class DynamicListeners:
         bound = await listeners.acceptor.bind(Listener(endpoint.listener, BROKER, endpoint.host, endpoint.port, tls))
         listeners.bound.append(bound)
         await listeners.acceptor.serve(bound)
-        logger.info("listener %s is served", endpoint)
+        logger.info("listener %s is open", endpoint)
 
     async def _tls(self, listener: str) -> TlsServing | None:
         tls, node = self._node.services.tls, self._node

@@ -132,7 +132,7 @@ class ReplicaFetchers:
             try:
                 partition.truncate_to_high_watermark()
             except KafkaError as error:
-                logger.error("%s is not fetched: %s", partition.topic_partition, error)
+                logger.error("%s cannot be fetched: %s", partition.topic_partition, error)
                 continue
             log = partition.log
             if log is None:
@@ -350,7 +350,7 @@ class Fetcher:
             try:
                 self._judge(cast(FetchResponse, done.result()))
             except Exception:
-                logger.exception("the answer of broker %d could not be processed", self.key[0])
+                logger.exception("the response of broker %d could not be processed", self.key[0])
                 self._session.lost()
                 self._pause()
         self._ask()
@@ -374,13 +374,13 @@ class Fetcher:
         if not isinstance(error, OdradekError):
             logger.error("fetching from broker %d failed", self.key[0], exc_info=error)
         elif not self._unreachable:
-            logger.warning("nothing can be fetched from broker %d: %s", self.key[0], error)
+            logger.warning("fetching from broker %d failed: %s", self.key[0], error)
         self._unreachable = True
 
     def _reached(self) -> None:
         if self._unreachable:
             self._unreachable = False
-            logger.info("broker %d is fetched from again", self.key[0])
+            logger.info("fetching from broker %d works again", self.key[0])
 
     # -- responses -----------------------------------------------------------------------------------------------------------------------
 
@@ -417,7 +417,7 @@ class Fetcher:
             else:
                 self._fail(followed, str(error))
         except Exception as error:
-            logger.exception("%s could not be appended to", followed.topic_partition)
+            logger.exception("the fetched records of %s could not be appended", followed.topic_partition)
             self._fail(followed, str(error))
         else:
             quota = self._owner.quota
@@ -457,7 +457,11 @@ class Fetcher:
         if partition is None or log is None:
             return
         logger.info(
-            "%s: the leader's epoch %d ends at %d, our log at %d", followed.topic_partition, cut.epoch, cut.end_offset, log.log_end_offset
+            "%s: the leader's epoch %d ends at %d, the local log at %d",
+            followed.topic_partition,
+            cut.epoch,
+            cut.end_offset,
+            log.log_end_offset,
         )
         self._change(followed, log, lambda: partition.truncate_to_divergence(cut.epoch, cut.end_offset), cuts)
 
@@ -512,7 +516,7 @@ class Fetcher:
         resetting: list[Followed] = []
         for followed in out_of_range:
             if followed.awaits_answer:
-                logger.info("%s: the leader has nothing at offset %d", followed.topic_partition, followed.position.log_end_offset)
+                logger.info("%s: the leader has no records at offset %d", followed.topic_partition, followed.position.log_end_offset)
                 self.table.become(followed, FetchState.RESETTING)
                 resetting.append(followed)
         if not resetting:
@@ -562,7 +566,7 @@ class Fetcher:
             self._fail(followed, "its metadata has changed")
             return
         logger.warning(
-            "%s: the leader's log is %d to %d, ours ends at %d",
+            "%s: the leader's log has offsets %d to %d, the local log ends at %d",
             followed.topic_partition,
             bounds.start_offset,
             bounds.end_offset,
@@ -587,7 +591,7 @@ class Fetcher:
         if delayed:
             names = ", ".join([f"{followed.topic_partition} ({error.name})" for followed, error in delayed[:_NAMED]])
             more = f" and {len(delayed) - _NAMED} more" if len(delayed) > _NAMED else ""
-            logger.info("broker %d cannot be fetched from for a while: %s%s", self.key[0], names, more)
+            logger.info("fetching from broker %d is delayed: %s%s", self.key[0], names, more)
 
     def _give_up(self, problem: Problem) -> None:
         """Give up a partition that the leader will not serve in this leader epoch. With FENCED_LEADER_EPOCH the leader only knows a later
@@ -595,7 +599,7 @@ class Fetcher:
         """
         followed, error = problem
         level = logging.INFO if error is ErrorCode.FENCED_LEADER_EPOCH else logging.ERROR
-        self._fail(followed, f"the leader answers {error.name}", level)
+        self._fail(followed, f"the leader responds with {error.name}", level)
 
     def _fail(self, followed: Followed, reason: str, level: int = logging.ERROR) -> None:
         if self.table.holds(followed) and FetchState.FAILED in TRANSITIONS[followed.state]:

@@ -104,7 +104,7 @@ def _envelope(context: RequestContext, frame: memoryview | bytes) -> Message:
 def _envelope_error(code: ErrorCode) -> Exception:
     """Return the client's error for an error of the envelope: its own request was never judged."""
     if code is ErrorCode.UNSUPPORTED_VERSION:
-        return ProtocolError("the controller does not serve this version of the request")
+        return ProtocolError("the controller does not support this version of the request")
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -113,4 +113,4 @@ def _as_seen_by_the_client(error: BaseException) -> BaseException:
     connection.
     """
     late = isinstance(error, KafkaError) and error.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
-    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no active controller answered in time") if late else error
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the active controller did not respond in time") if late else error

@@ -55,7 +55,7 @@ class HandlerLoader:
         error = done.exception()
         if error is not None:
             # The first request of the API tries again, and gets the error.
-            logger.warning("the handler of %s cannot be loaded yet: %s", route.api_key.name, error)
+            logger.warning("the handler of %s cannot be imported yet: %s", route.api_key.name, error)
         elif route.function is None:
             route.load()
         self._alarm.set(PAUSE_S)

@@ -69,7 +69,9 @@ class KerberosLogin:
         try:
             self.name = KerberosShortNamer(settings.rules, realm).name(whole)
         except ValueError as error:
-            raise ConfigError(f"sasl.kerberos.principal.to.local.rules: this node has no name itself: {error}") from None
+            raise ConfigError(
+                f"sasl.kerberos.principal.to.local.rules: the rules do not apply to this node's own principal: {error}"
+            ) from None
 
     def client(self, host: str) -> GssapiClient:
         """Return the client's side of a new exchange with the node at `host`."""

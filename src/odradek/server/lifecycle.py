@@ -54,6 +54,6 @@ class BrokerStateMachine:
     def to(self, state: BrokerState) -> None:
         """Change the state. Raises IllegalTransition when `TRANSITIONS` does not contain the change."""
         if state not in TRANSITIONS[self.state]:
-            raise IllegalTransition(f"a broker cannot go from {self.state.name} to {state.name}")
+            raise IllegalTransition(f"a broker cannot change from {self.state.name} to {state.name}")
         self.state = state
         tell_each(self.listeners, state)

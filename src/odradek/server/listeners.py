@@ -237,7 +237,7 @@ class ServeControllers(Step[None]):
         done, _ = await asyncio.wait((left, self._node.haste), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         left.cancel()
         if not done:
-            logger.warning("no other controller has stood for election in %g s; leaving the quorum without a leader", patience_s)
+            logger.warning("no other controller became a candidate within %g s; leaving the quorum without a leader", patience_s)
         await self._listeners.acceptor.close(CONTROLLER)
 
 

@@ -19,4 +19,4 @@ class LogFiles(RotatingFileHandler):
         self.dropped += 1
         if self.dropped == 1 and sys.stderr is not None:
             reason = sys.exc_info()[1]
-            sys.stderr.write(f"the log cannot be written to {self.baseFilename}: {reason}; what was to be said is dropped\n")
+            sys.stderr.write(f"the log cannot be written to {self.baseFilename}: {reason}; messages are lost\n")

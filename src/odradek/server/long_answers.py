@@ -163,7 +163,7 @@ class LongAnswers:
         if making.gone:
             making.steps.close()
             self._end(making)
-            making.result.fail(ProtocolError("the connection is gone"))
+            making.result.fail(ProtocolError("the connection was closed"))
         elif not self._go_on(making, until) and not making.waiting:
             self._line.append(making)
 
@@ -222,7 +222,7 @@ class LongAnswers:
         size = making.take(entry)
         self._held += size
         if making.held > MOST_BYTES:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The answer has more than {MOST_BYTES} bytes: ask for less at a time.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The response has more than {MOST_BYTES} bytes: request less at a time.")
         return size
 
     def _waited(self, making: _Making, entry: Deferred[Any]) -> None:

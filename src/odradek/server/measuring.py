@@ -125,7 +125,7 @@ class SlowRequests:
             return
         if now - self._begun >= EACH_S:
             if self._held_back:
-                slow_log.warning("%d more slow requests were not told of", self._held_back)
+                slow_log.warning("%d more slow requests were not logged", self._held_back)
             self._begun, self._told, self._held_back = now, 0, 0
         if self._told >= MOST:
             self._held_back += 1

@@ -91,7 +91,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
             logger.info("%s: shutting down", name)
             stopped.set_result(None)
         else:
-            logger.info("%s: waiting for no other node any more", name)
+            logger.info("%s: shutting down without waiting for other nodes any longer", name)
             broker.hurry()
 
     ending.take(loop, on_signal)

@@ -91,7 +91,7 @@ class ProducerIdManager:
                     self._waiting.popleft()
                 return
             problem = code_of(response.error_code).name
-        logger.warning("no block of producer ids from the controller: %s", problem)
+        logger.warning("the controller did not allocate a block of producer ids: %s", problem)
         waiting, self._waiting = self._waiting, deque()
         for result in waiting:
-            result.fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer ids yet; try again"))
+            result.fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer ids are available yet; retry"))

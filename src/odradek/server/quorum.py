@@ -155,7 +155,7 @@ class CatchUp(Step["MetadataImage"]):
         if leader < 0:
             voters = ", ".join(map(str, kraft.raft.voters.current.ids)) or "unknown"
             return f"a leader of the metadata quorum (voters: {voters}){problems}"
-        return f"the metadata of the cluster, which node {leader} leads{problems}"
+        return f"the cluster's metadata from node {leader}, the leader of the quorum{problems}"
 
 
 def _remarks(kraft: KRaftNode, *, is_controller: bool) -> list[str]:
@@ -165,16 +165,18 @@ def _remarks(kraft: KRaftNode, *, is_controller: bool) -> list[str]:
     if not is_controller or raft.is_voter:
         return []
     if not len(voters):
-        return [f"controller {local.id} knows no voters yet: it follows whoever leads, and votes when it has been added to the quorum"]
+        return [f"controller {local.id} does not know the voters yet: it is an observer, and votes when it has been added to the quorum"]
     known = voters.get(local.id)
     if known is not None:
         theirs, ours = (uuid_to_string(each or ZERO_UUID) for each in (known.directory_id, local.directory_id))
         return [
-            f"controller {local.id} is a voter with the metadata directory {theirs}, and this one is {ours}: it only follows until "
-            "the old one is removed from the quorum and this one added"
+            (
+                f"controller {local.id} is a voter with the metadata directory {theirs}, but its metadata directory is {ours}: it is "
+                "an observer until the old voter is removed from the quorum and the new one added"
+            )
         ]
     names = ", ".join(map(str, voters.ids))
-    return [f"controller {local.id} is not among the voters {names}: it only follows until it is added to the quorum"]
+    return [f"controller {local.id} is not among the voters {names}: it is an observer until it is added to the quorum"]
 
 
 def new_incarnation_id(image: MetadataImage, rng: random.Random) -> UUID:

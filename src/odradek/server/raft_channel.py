@@ -24,11 +24,11 @@ _FETCHES = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
 
 _MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "it belongs to another cluster: INCONSISTENT_CLUSTER_ID",
-    ErrorCode.INVALID_VOTER_KEY: "it is another node, or has another metadata directory, than the voter set says: INVALID_VOTER_KEY",
-    ErrorCode.INCONSISTENT_VOTER_SET: "it knows other voters, see controller.quorum.voters there and here: INCONSISTENT_VOTER_SET",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "it does not let this node take part: CLUSTER_AUTHORIZATION_FAILED",
-    ErrorCode.UNSUPPORTED_VERSION: "it does not know the request: UNSUPPORTED_VERSION",
-    ErrorCode.INVALID_REQUEST: "it finds the request invalid: INVALID_REQUEST",
+    ErrorCode.INVALID_VOTER_KEY: "it has another node id or metadata directory than the voter set has: INVALID_VOTER_KEY",
+    ErrorCode.INCONSISTENT_VOTER_SET: "it has a different voter set; compare controller.quorum.voters of the two: INCONSISTENT_VOTER_SET",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "it does not authorize this node: CLUSTER_AUTHORIZATION_FAILED",
+    ErrorCode.UNSUPPORTED_VERSION: "it does not support the request: UNSUPPORTED_VERSION",
+    ErrorCode.INVALID_REQUEST: "it considers the request invalid: INVALID_REQUEST",
 }
 """Error that retries do not fix -> its meaning for the log's reader."""
 
@@ -67,7 +67,7 @@ class PeerRaftChannel:
         self.problems[place] = f"{node}: {meaning}"
         if (*place, meaning) not in self._said:
             self._said.add((*place, meaning))
-            logger.warning("%s takes no part in the metadata quorum with this one: %s", node, meaning)
+            logger.warning("%s does not take part in a metadata quorum with this node: %s", node, meaning)
 
 
 def _errors(response: Message) -> list[ErrorCode]:

@@ -138,7 +138,7 @@ class ConnectionCounts:
         def failed(error: BaseException) -> set[str]:
             self._resolved.pop(name, None)
             reason = getattr(error, "strerror", None) or error
-            raise ConfigError(f"{MAX_CONNECTIONS_PER_IP_OVERRIDES}: the host {printable(name)} has no address: {reason}")
+            raise ConfigError(f"{MAX_CONNECTIONS_PER_IP_OVERRIDES}: the host name {printable(name)} has no address: {reason}")
 
         return self._jobs.apart(lambda: _addresses(name)).then(found, failed)
 
@@ -153,7 +153,7 @@ class ConnectionCounts:
 
 def _warn(done: Deferred[set[str]]) -> None:
     if done.error is not None:
-        logger.warning("%s; its connections are not counted apart", done.error)
+        logger.warning("%s; its connections have no limit of their own now", done.error)
 
 
 def follow_producer_settings(config: DynamicBrokerConfig, log_manager: LogManager, replica_manager: ReplicaManager) -> None:

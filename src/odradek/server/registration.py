@@ -203,7 +203,9 @@ class BrokerRegistrar:
 
     def _check_told(self, directory_id: UUID) -> None:
         if not self._stopped and directory_id not in self._known_offline:
-            reason = f"the controller could not be told within {self._failure_timeout_s:g} s that log directory {directory_id} has failed"
+            reason = (
+                f"the controller could not be informed within {self._failure_timeout_s:g} s that log directory {directory_id} has failed"
+            )
             self._on_fatal(StorageError(reason))
 
     def controller_changed(self) -> None:
@@ -233,7 +235,9 @@ class BrokerRegistrar:
             return
         silent_s = self._clock.monotonic() - self._answered_s
         if silent_s >= self._session_timeout_s:
-            logger.warning("the controller has not answered broker %d for %.0f s; leaving anyway", self._identity.broker_id, silent_s)
+            logger.warning(
+                "the controller has not responded to broker %d for %.0f s; leaving without its consent", self._identity.broker_id, silent_s
+            )
             self.left.complete(None)
         else:
             self._clock.call_later(self._session_timeout_s - silent_s, self._leave_alone)
@@ -305,7 +309,7 @@ class BrokerRegistrar:
     def _later(self, action: Callable[[], None], reason: object) -> None:
         if self.problem != str(reason):
             self.problem = str(reason)
-            logger.info("the controller did not accept the request of broker %d (%s); trying again", self._identity.broker_id, reason)
+            logger.info("the controller did not accept the request of broker %d (%s); retrying", self._identity.broker_id, reason)
         self._schedule(self._backoff.next_s(), action)
 
     def _schedule(self, delay_s: float, action: Callable[[], None]) -> None:
@@ -476,7 +480,7 @@ class Introduce(Step[None]):
         self._kraft.loader.on_image.remove(self._look)
 
     def waits_for(self) -> str:
-        return "the registration of this broker to be in the metadata"
+        return "the registration of this broker in the metadata"
 
     async def stop(self) -> None:
         if self._look in self._kraft.loader.on_image:
@@ -500,7 +504,7 @@ class Register(Step[None]):
         await self._registrar.running
 
     def waits_for(self) -> str:
-        return "the controller to let clients come to this broker"
+        return "the controller to unfence this broker"
 
     async def stop(self) -> None:
         self._registrar.stop()

@@ -34,12 +34,12 @@ _REAUTHENTICATION_PAUSE_S = 1.0
 class Outcome(Enum):
     """Action that follows a frame."""
 
-    ANSWER = "the answer goes out, and more is to come"
-    AUTHENTICATED = "the answer goes out, and requests are served"
-    FAILED = "the answer, where there is one, goes out after the delay, then the connection ends"
-    VERSIONS = "the dispatcher answers; `versions_answered` is told whether it did"
-    OUT_OF_TURN = "the dispatcher refuses the request, then as after a failure"
-    WORK = "the work is done elsewhere, then `resume` is called"
+    ANSWER = "send the response; the authentication continues"
+    AUTHENTICATED = "send the response; requests are served"
+    FAILED = "send the response, if there is one, after the delay, then close the connection"
+    VERSIONS = "let the dispatcher respond; it calls `versions_answered` with the outcome"
+    OUT_OF_TURN = "let the dispatcher refuse the request, then continue as after a failure"
+    WORK = "do the work elsewhere, then call `resume`"
 
 
 class Step(NamedTuple):
@@ -122,13 +122,13 @@ class SaslSession:
             header, offset = decode_request_header(frame)
         except ProtocolError:
             if self._state is _State.START:
-                return Step(Outcome.FAILED, reason="the first message is no Kafka request")
+                return Step(Outcome.FAILED, reason="the first message is not a Kafka request")
             raise
         if self._state is _State.START:
             self._state = _State.VERSIONS_OR_HANDSHAKE
         if header.api_key == ApiKey.API_VERSIONS:
             if self._state is not _State.VERSIONS_OR_HANDSHAKE:
-                raise ProtocolError("ApiVersions comes once, before the handshake")
+                raise ProtocolError("ApiVersions must be sent at most once, before the handshake")
             return Step(Outcome.VERSIONS)
         if header.api_key != ApiKey.SASL_HANDSHAKE:
             return Step(Outcome.FAILED, reason=f"unexpected Kafka request of type {ApiKey(header.api_key).name} during SASL handshake")

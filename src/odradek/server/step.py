@@ -61,6 +61,6 @@ class Startup:
             try:
                 await asyncio.wait_for(step.stop(), step.stop_timeout_s)
             except TimeoutError:
-                logger.error("stopping %s took longer than %.0f s; going on", step.name, step.stop_timeout_s)
+                logger.error("stopping %s takes longer than %.0f s; continuing", step.name, step.stop_timeout_s)
             except Exception:
-                logger.exception("stopping %s failed; going on", step.name)
+                logger.exception("stopping %s failed; continuing", step.name)

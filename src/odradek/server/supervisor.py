@@ -117,7 +117,7 @@ class Supervisor:
                 restarts = 0
             pause = backoff.delay_s(restarts)
             restarts += 1
-            logger.warning("%s ended with status %d; starting it again%s", node.name, status, f" in {pause:g} s" if pause else "")
+            logger.warning("%s ended with status %d; restarting it%s", node.name, status, f" in {pause:g} s" if pause else "")
             await self._sleep(pause)
             try:
                 await self._start(node)
@@ -170,4 +170,4 @@ def _last_line(path: str, begin: int) -> str:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(begin, end - _LAST_BYTES))
         lines = file.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else f"it said nothing ({path})"
+    return lines[-1] if lines else f"it wrote no message ({path})"

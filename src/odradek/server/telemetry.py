@@ -75,7 +75,7 @@ class ClientTelemetry:
                 subscriptions.append(subscription_of(settings))
             except KafkaError as error:
                 # Another implementation accepted the invalid subscription.
-                logger.warning("the client-metrics subscription %s is left out: %s", name, error)
+                logger.warning("the client-metrics subscription %s is ignored: %s", name, error)
         self.telemetry.subscribe(subscriptions)
 
     def introduced(self, connection_id: str, name: str, version: str) -> None:
@@ -152,7 +152,7 @@ class ClientTelemetry:
         self._sending = False
         if done.error is not None:
             self.telemetry.counts.errors += 1
-            self._quiet_log.warning("%s has not taken clients' metrics: %s", self._shown, done.error)
+            self._quiet_log.warning("%s did not accept clients' metrics: %s", self._shown, done.error)
         self._send_next()
 
     def close(self) -> None:
@@ -171,4 +171,4 @@ def post(endpoint: str, payload: bytes) -> None:
     headers = {"Content-Type": "application/x-protobuf"}
     answer = exchange("POST", endpoint, payload, headers, largest=4096, connect_s=_TIMEOUT_S, answer_s=_TIMEOUT_S)
     if answer.status >= 300:
-        raise OSError(f"it answers {answer.status} {answer.reason}")
+        raise OSError(f"it responds with {answer.status} {answer.reason}")

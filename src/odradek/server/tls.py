@@ -205,7 +205,7 @@ class NodeTls:
     ) -> None:
         for listener, context in towards.items():
             if isinstance(context, ConfigError):
-                logger.error("listener %s is dialled with what it was dialled with before: %s", listener, config.hide(str(context)))
+                logger.error("connections to listener %s keep their previous settings: %s", listener, config.hide(str(context)))
             else:
                 self._towards[listener] = context
         for listener, made, new in found:
@@ -242,9 +242,9 @@ def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
         problem = try_handshake(server.context, client)
         if problem is not None:
             raise ConfigError(
-                f"A client SSLEngine created with the provided settings can't connect to a server SSLEngine created with those settings: "
-                f"the trust store of listener {listener} ({keys.shown('ssl.truststore.location')}) does not accept its own certificate, "
-                f"which brokers need of one another: {problem}"
+                "A client SSLEngine created with the provided settings can't connect to a server SSLEngine created with those "
+                f"settings: the trust store of listener {listener} ({keys.shown('ssl.truststore.location')}) does not accept the "
+                f"listener's own certificate, which brokers show to one another: {problem}"
             )
     return _Made(fingerprint, server, client, _own_principal(born, listener, server), born)
 

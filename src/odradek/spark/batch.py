@@ -161,7 +161,7 @@ class _Fetching:
                     if not self._is_gone():
                         raise
                     break
-                logger.info("A client that was used before is replaced: %s", error)
+                logger.info("A client that was used earlier is replaced: %s", error)
                 self._lease.consumer.close()
                 self._lease = self._begin(fresh=True)
             else:
@@ -193,7 +193,7 @@ class _Fetching:
         read = f"{what}: {self._range.topic_partition} was read up to offset {self._position} of {self._range.end}"
         if self._options.fail_on_data_loss:
             raise DataLoss(read)
-        logger.warning("Passed over, with failOnDataLoss=false: %s", read)
+        logger.warning("Skipped, with failOnDataLoss=false: %s", read)
 
     def _begin(self, *, fresh: bool = False) -> Lease:
         lease = worker_clients.take(self._key, self._open, fresh=fresh)

@@ -106,15 +106,15 @@ class Sink(NamedTuple):
             return False
         if self.query and before.query and self.query != before.query:
             raise SinkConflict(
-                f"batch {batch} of {self.app_id} is not written: this txnAppId is that of {_who(before.query)}, whose batch {before.batch} "
-                f"was the last, and this is {_who(self.query)}. Give each query, and each new checkpoint, a txnAppId of its own; or, when "
-                f"the other one has ended for good, delete the group {self.owner}"
+                f"batch {batch} of {self.app_id} is not written: this txnAppId belongs to {_who(before.query)}, whose last batch "
+                f"is {before.batch}, and this is {_who(self.query)}. Give each query, and each new checkpoint, a different "
+                f"txnAppId; or, if the other query has ended for good, delete the group {self.owner}"
             )
         if batch < before.batch:
             raise SinkConflict(
-                f"batch {batch} of {self.app_id} is not written: the last one was {before.batch}, and numbers have to grow. Choose another "
-                "txnAppId for a query with a new checkpoint, or an older copy of it, and for a txnVersion that begins again; or delete the "
-                f"group {self.owner}"
+                f"batch {batch} of {self.app_id} is not written: the last batch is {before.batch}, and batch numbers must "
+                "increase. Choose another txnAppId for a query with a new checkpoint or an older copy of it, and for a txnVersion "
+                f"that starts again; or delete the group {self.owner}"
             )
         return batch == before.batch
 
@@ -128,7 +128,7 @@ class Sink(NamedTuple):
             if int(parsed["of"]) < 1 or any(len(each) != 4 for each in parsed["t"]):
                 raise ValueError
         except (ValueError, KeyError, TypeError):
-            raise BadDecision(f"group {self.owner} has an offset that no exactly-once sink has committed: {chunk[:100]!r}") from None
+            raise BadDecision(f"group {self.owner} has an offset that was not committed by an exactly-once sink: {chunk[:100]!r}") from None
         return parsed
 
 

@@ -60,7 +60,7 @@ def check_java() -> int:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     advice = f"Spark needs Java {MINIMAL_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; elsewhere see https://adoptium.net)"
     if java is None:
-        raise JavaMissing(f"There is no java on the PATH. {advice}")
+        raise JavaMissing(f"java is not on the PATH. {advice}")
     try:
         found = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:

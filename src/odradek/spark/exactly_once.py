@@ -89,7 +89,7 @@ async def _commit(settings: Mapping[str, Setting], sink: Sink, batch: int, prepa
             raise
         if before is not None and is_repeated:
             await _give_up(admin, mine)
-            logger.warning("Batch %d of %s was written already; it is not written again", batch, sink.app_id)
+            logger.warning("Batch %d of %s has already been written; it is not written again", batch, sink.app_id)
             await _complete(admin, sink, before)
             return
         ongoing = [each.transactional_id for each in await admin.list_transactions(states=[TransactionState.ONGOING])]
@@ -158,8 +158,8 @@ async def _check_open(admin: AsyncAdmin, sink: Sink, batch: int, mine: Iterable[
         if (found.state, found.producer_id, found.producer_epoch) != (TransactionState.ONGOING, own.producer_id, own.producer_epoch):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"nothing of batch {batch} of {sink.app_id} is written: the transaction of a task has ended before the last task did "
-                f"({transactional_id}: {found.state}); kafka.transaction.timeout.ms must be longer than a batch takes",
+                f"nothing of batch {batch} of {sink.app_id} is written: the transaction of a task ended before the last task did "
+                f"({transactional_id}: {found.state}); kafka.transaction.timeout.ms must be longer than the duration of a batch",
             )
 
 
@@ -169,9 +169,9 @@ async def _complete(admin: AsyncAdmin, sink: Sink, decision: Decision) -> None:
     if lost:
         name, error = next(iter(lost.items()))
         raise HalfWritten(
-            f"batch {decision.batch} of {sink.app_id} was to be committed, but {len(lost)} of its {len(decision.transactions)} "
-            f"transactions were aborted meanwhile, such as {name} ({error}): their rows are missing. The driver was away for longer than "
-            "kafka.transaction.timeout.ms; with another txnAppId the whole batch is written anew"
+            f"batch {decision.batch} of {sink.app_id} was decided, but {len(lost)} of its {len(decision.transactions)} "
+            f"transactions were aborted before their commit, such as {name} ({error}): their rows are missing. The driver was away "
+            "for longer than kafka.transaction.timeout.ms; with another txnAppId the whole batch is written again"
         )
     for outcome in outcomes.values():
         if isinstance(outcome, KafkaError):

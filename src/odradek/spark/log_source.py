@@ -88,14 +88,14 @@ class LogReader(SentToWorkers, DataSourceReader):
             wanted = {each for each in found if each.topic in options.subscribe}
             missing = sorted(set(options.subscribe) - {each.topic for each in wanted})
             if missing:
-                raise OdradekError(f"The log directories have no topic {', '.join(missing)}")
+                raise OdradekError(f"The log directories do not contain the topic {', '.join(missing)}")
         elif options.pattern is not None:
             wanted = {each for each in found if re.search(options.pattern, each.topic)}
         else:
             wanted = {each for each in found if not _INTERNAL.fullmatch(each.topic)}
         missing_partitions = sorted(wanted - set(found))
         if missing_partitions:
-            raise OdradekError(f"The log directories do not have {', '.join(map(str, missing_partitions))}")
+            raise OdradekError(f"The log directories do not contain {', '.join(map(str, missing_partitions))}")
         return {each: found[each] for each in sorted(wanted)}
 
     def _ends(self, logs: dict[TopicPartition, LogFiles]) -> tuple[Offsets, dict[TopicPartition, Transactions]]:
@@ -106,8 +106,8 @@ class LogReader(SentToWorkers, DataSourceReader):
             if not self._options.beyond_high_watermark:
                 if log.high_watermark is None and end > log.start:
                     raise OdradekError(
-                        f"No high watermark of {partition} is known: replication-offset-checkpoint beside {log.directory} does not name "
-                        "it. With the option beyondHighWatermark all of the files is read"
+                        f"The high watermark of {partition} is unknown: replication-offset-checkpoint beside {log.directory} does "
+                        "not contain it. With the option beyondHighWatermark the whole files are read"
                     )
                 end = min(end, log.high_watermark or log.start)
             if self._options.read_committed:
@@ -143,7 +143,7 @@ class LogReader(SentToWorkers, DataSourceReader):
             if reached >= end:
                 return
         if reached < end and self._options.fail_on_data_loss:
-            raise DataLoss(f"{partition}: the files end at {reached}, before offset {end}, which they had when the query was planned")
+            raise DataLoss(f"{partition}: the files end at {reached}, before offset {end}, where they ended when the query was planned")
 
 
 def _within(known: Transactions | None, offset_range: OffsetRange) -> tuple[tuple[int, int], ...]:

@@ -111,7 +111,7 @@ _UNITS_MS: Final = {"us": 0.001, "ms": 1, "": 1, "s": 1000, "m": 60_000, "min": 
 def _duration_ms(name: str, text: str) -> int:
     found = re.fullmatch(r"([0-9]+)([a-z]*)", text.strip().lower())
     if found is None or found[2] not in _UNITS_MS:
-        raise ConfigError(f"Option {name} must be a time such as 15m, 30s or 500ms, not {text}")
+        raise ConfigError(f"Option {name} must be a duration such as 15m, 30s or 500ms, not {text}")
     return int(int(found[1]) * _UNITS_MS[found[2]])
 
 
@@ -122,13 +122,13 @@ def _text(name: str, text: str) -> str:
 def _topics(name: str, text: str) -> tuple[str, ...]:
     topics = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
     if not topics:
-        raise ConfigError(f"Option {name} names no topic")
+        raise ConfigError(f"Option {name} does not name any topic")
     return topics
 
 
 _SET_IN_SET: Final = re.compile(
     r"""(?xs)
-    ( [^\\[] | \\. | \[ \^? \]? ( [^\\\[\]] | \\. )* \] )*  # whole sets, and what is in none
+    ( [^\\[] | \\. | \[ \^? \]? ( [^\\\[\]] | \\. )* \] )*  # whole sets, and characters outside of sets
     \[ \^? \]? ( [^\\\[\]] | \\. )* \[                  # a set that is not over yet
     """
 )
@@ -138,16 +138,18 @@ _SET_IN_SET: Final = re.compile(
 def _pattern(name: str, text: str) -> str:
     pattern = text.strip()
     if not pattern:
-        raise ConfigError(f"Option {name} matches no topic's name")
+        raise ConfigError(f"Option {name} must not be empty")
     try:
         with warnings.catch_warnings():
             # Python warns of sets such as [a-z&&[^b]]: Python takes them literally, Java does not.
             warnings.simplefilter("error", FutureWarning)
             re.compile(pattern)
     except (re.error, FutureWarning) as error:
-        raise ConfigError(f"Option {name} is no regular expression of Python's: {error}") from None
+        raise ConfigError(f"Option {name} is not a regular expression of Python: {error}") from None
     if _SET_IN_SET.match(pattern):
-        raise ConfigError(f"Option {name} is no regular expression of Python's: it has a set in a set; a plain [ is \\[")
+        raise ConfigError(
+            f"Option {name} is not a regular expression of Python: it has a set within a set; a literal [ must be written \\["
+        )
     return pattern
 
 
@@ -162,7 +164,7 @@ def _assignment(name: str, text: str) -> tuple[TopicPartition, ...]:
                 raise wrong
             chosen.append(TopicPartition(topic, partition))
     if not chosen:
-        raise ConfigError(f"Option {name} names no partition")
+        raise ConfigError(f"Option {name} does not name any partition")
     return tuple(sorted(set(chosen)))
 
 
@@ -273,7 +275,7 @@ PUSH_FILTERS: Final = Option[bool](
     Mode.BATCH,
     "Whether conditions of the query on partition, offset and timestamp restrict the read.",
     _boolean,
-    "Spark does not push the conditions of streams",
+    "Spark does not push filters down to streams",
 )
 MAX_OFFSETS_PER_TRIGGER: Final = Option[int | None](
     "maxOffsetsPerTrigger", LONG, None, Mode.STREAM, "Most offsets of a micro-batch.", _count(), _ENDS
@@ -297,7 +299,7 @@ COMMIT_OFFSETS: Final = Option[bool](
     Mode.STREAM,
     "Whether the ends of finished micro-batches are committed to the group kafka.group.id.",
     _boolean,
-    "a batch leaves no offsets",
+    "a batch does not have an offset log",
 )
 FAIL_ON_DATA_LOSS: Final = Option[bool](
     "failOnDataLoss", BOOLEAN, "true", READ | Mode.LOGS, "Whether missing records fail the query.", _boolean
@@ -331,7 +333,13 @@ BEYOND_HIGH_WATERMARK: Final = Option[bool](
 EXACTLY_ONCE: Final = Option[bool]("exactlyOnce", BOOLEAN, "false", WRITE, "Whether rows are written in transactions.", _boolean)
 TXN_APP_ID: Final = Option[str | None]("txnAppId", STRING, None, WRITE, "Name of the sink; that of the query without it.", _text)
 TXN_VERSION: Final = Option[int | None](
-    "txnVersion", LONG, None, Mode.WRITE_BATCH, "Number of the batch, larger for each.", _count(least=0), "those of a stream have numbers"
+    "txnVersion",
+    LONG,
+    None,
+    Mode.WRITE_BATCH,
+    "Number of the batch, larger for each.",
+    _count(least=0),
+    "the batches of a stream are numbered",
 )
 
 OPTIONS: Final = ConfigDef(keys_in(globals()))

@@ -65,11 +65,11 @@ _REFUSED_CLIENT_KEYS = {
     "auto.offset.reset": "use the option startingOffsets instead",
     "key.deserializer": "keys are always bytes: use DataFrame operations on them",
     "value.deserializer": "values are always bytes: use DataFrame operations on them",
-    "key.serializer": "keys are written as they are: cast the column to string or binary",
-    "value.serializer": "values are written as they are: cast the column to string or binary",
-    "enable.auto.commit": "no offsets are committed, Spark keeps them in its checkpoint",
-    "interceptor.classes": "interceptors could change what Spark counts on",
-    "partitioner.class": "rows go where their column partition or their key says",
+    "key.serializer": "keys are written unchanged: cast the column to string or binary",
+    "value.serializer": "values are written unchanged: cast the column to string or binary",
+    "enable.auto.commit": "offsets are not committed: Spark keeps them in its checkpoint",
+    "interceptor.classes": "interceptors could change the data that Spark relies on",
+    "partitioner.class": "the column partition, or the key, decides the partition of a row",
 }
 """`kafka.` keys that the connector also refuses."""
 
@@ -153,7 +153,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     mode = Mode.STREAM if streaming else Mode.BATCH
     for option in options_of(READ):
         if option in given and mode not in option.modes:
-            raise ConfigError(f"Option {option} is for {'batch queries' if streaming else 'streams'}; {option.why}")
+            raise ConfigError(f"Option {option} is only for {'batch queries' if streaming else 'streams'}: {option.why}")
     subscribe, pattern, assign = _selection(given)
     late = given[STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY]
     starting = _position(given, _STARTING, LATEST if streaming else EARLIEST, latest_when_none=late)
@@ -167,7 +167,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         raise ConfigError(f"Option minOffsetsPerTrigger ({fewest}) is more than maxOffsetsPerTrigger ({most})")
     commit_offsets = given[COMMIT_OFFSETS]
     if commit_offsets and "kafka.group.id" not in given.given:
-        raise ConfigError("Option commitOffsets needs the option kafka.group.id, the group that the offsets are committed for")
+        raise ConfigError("Option commitOffsets needs the option kafka.group.id, the group for which offsets are committed")
     return ReadOptions(
         client=_reading_client(given),
         subscribe=subscribe,
@@ -196,11 +196,11 @@ def log_options(options: Mapping[str, str]) -> LogOptions:
     path = next((value for name, value in options.items() if name.lower() == "path"), "")
     directories = tuple(each.strip().removeprefix("file://") for each in path.split(",") if each.strip())
     if not directories:
-        raise ConfigError("No log directory: give load() the path of one, or several with commas between them")
+        raise ConfigError("No log directory: give load() a path, or several paths separated by commas")
     served = {option.name.lower(): option.name for option in options_of(Mode.LOGS)}
     for name in given.given:
         if name not in served:
-            raise ConfigError(f"Unknown option {name}; there are {', '.join(served.values())} when log directories are read")
+            raise ConfigError(f"Unknown option {name}; the options for reading log directories are {', '.join(served.values())}")
     chosen = sum(option in given for option in _SELECTING)
     if chosen > 1:
         raise ConfigError(f"At most one of the options {', '.join(map(str, _SELECTING))} may be given")
@@ -229,10 +229,10 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
     _check_names(given, WRITE, "writing")
     topic = given[TOPIC]
     if topic is not None and not topic.strip():
-        raise ConfigError("Option topic names no topic")
+        raise ConfigError("Option topic must not be empty")
     settings = _client_settings(given, PRODUCER_CONFIG)
     if "transactional.id" in settings:
-        raise ConfigError("Option kafka.transactional.id is not supported: with exactlyOnce every task has one of its own")
+        raise ConfigError("Option kafka.transactional.id is not supported: exactlyOnce gives each task a different one")
     return _exactly_once(given, WriteOptions(settings, None if topic is None else topic.strip()), streaming=streaming)
 
 
@@ -240,18 +240,18 @@ def _exactly_once(given: Options, options: WriteOptions, *, streaming: bool) -> 
     if not given[EXACTLY_ONCE]:
         for name in (TXN_APP_ID.name, TXN_VERSION.name, "kafka.transaction.timeout.ms", "kafka.transaction.two.phase.commit.enable"):
             if name.lower() in given.given:
-                raise ConfigError(f"Option {name} has a meaning only with exactlyOnce")
+                raise ConfigError(f"Option {name} has an effect only with exactlyOnce")
         return options
     app_id = given[TXN_APP_ID]
     if app_id is not None and (not app_id.strip() or "/" in app_id):
-        raise ConfigError("Option txnAppId must be a name without /")
+        raise ConfigError("Option txnAppId must not be empty or contain /")
     version = given[TXN_VERSION]
     if streaming and version is not None:
-        raise ConfigError(f"Option txnVersion is for batches: {TXN_VERSION.why}")
+        raise ConfigError(f"Option txnVersion is only for batches: {TXN_VERSION.why}")
     if not streaming and (app_id is None or version is None):
         raise ConfigError(
-            "exactlyOnce needs the options txnAppId, which names what writes, and txnVersion, a number that is larger for each batch, "
-            "so that a batch that is written again is known"
+            "exactlyOnce needs the options txnAppId, the name of the application, and txnVersion, a number that increases with "
+            "each batch, so that a repeated batch is recognized"
         )
     ClientConfig(PRODUCER_CONFIG, {**options.client, "transactional.id": "checked"})
     return options._replace(exactly_once=True, app_id=app_id, version=version or 0)
@@ -270,9 +270,9 @@ def _check_names(given: Options, modes: Mode, doing: str) -> None:
         if name in known:
             continue
         if name in elsewhere:
-            raise ConfigError(f"Option {elsewhere[name]} has no meaning when {doing}")
+            raise ConfigError(f"Option {elsewhere[name]} has no effect when {doing}")
         if not name.startswith("kafka."):
-            raise ConfigError(f"Unknown option {name}; there are {', '.join(known.values())} and kafka.* when {doing}")
+            raise ConfigError(f"Unknown option {name}; the options are {', '.join(known.values())} and kafka.* when {doing}")
 
 
 def _reading_client(given: Options) -> dict[str, str]:

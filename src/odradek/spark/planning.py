@@ -169,8 +169,8 @@ class Planner:
             offset = found[partition]
             if offset is None and not spec.latest_when_none:
                 raise ValueError(
-                    f"No offset of {partition} has a timestamp of {time_ms} or later; "
-                    "the option startingOffsetsByTimestampStrategy=latest begins at its end then"
+                    f"{partition} has no offset with a timestamp of {time_ms} or later; with the option "
+                    "startingOffsetsByTimestampStrategy=latest it starts at its end"
                 )
             output[partition] = latest[partition] if offset is None else offset
         return output

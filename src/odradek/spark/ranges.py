@@ -29,7 +29,7 @@ class DataLoss(OdradekError):
     """Error for lost records that the query should have read, with failOnDataLoss=true."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}. Set the option failOnDataLoss to false to read what is left instead of failing")
+        super().__init__(f"{what}. Set the option failOnDataLoss to false to read the remaining data")
 
 
 class OffsetRange(NamedTuple):
@@ -91,9 +91,9 @@ def exactly(name: str, given: Mapping[TopicPartition, int], read: Mapping[TopicP
     """Raise ValueError when the option `name` names other partitions than the query reads."""
     if set(given) != set(read):
         missing, unknown = sorted(set(read) - set(given)), sorted(set(given) - set(read))
-        parts = [f"it leaves out {', '.join(map(str, missing))}"] if missing else []
+        parts = [f"it omits {', '.join(map(str, missing))}"] if missing else []
         parts += [f"it names {', '.join(map(str, unknown))}, which are not read"] if unknown else []
-        raise ValueError(f"Option {name} must say something of exactly the partitions that are read: {' and '.join(parts)}")
+        raise ValueError(f"Option {name} must name exactly the partitions that are read: {' and '.join(parts)}")
 
 
 def in_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
@@ -101,8 +101,8 @@ def in_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, i
     for partition, first in start.items():
         if first > end[partition]:
             raise ValueError(
-                f"{partition}: the starting offset {first} is behind the ending offset {end[partition]}; "
-                "give others by the options startingOffsets and endingOffsets, or their times"
+                f"{partition}: the starting offset {first} is behind the ending offset {end[partition]}; change the options "
+                "startingOffsets and endingOffsets, or their timestamps"
             )
 
 

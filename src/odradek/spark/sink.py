@@ -197,7 +197,7 @@ def _check_headers(headers: pa.ListArray) -> None:
     """Raise ValueError for a null header or a header without a key. A row without headers has null in the column."""
     there = headers.flatten()
     if there.null_count or there.field("key").null_count:
-        raise ValueError("A row has a header that is null, or whose key is null")
+        raise ValueError("A row has a header that is null, or a header with a null key")
 
 
 class _Router:

@@ -178,7 +178,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
                     offsets = {partition: offset for partition, offset in offsets.items() if partition in self._newest.offsets}
                 self._connected().commit(offsets)
             except KafkaError as error:
-                logger.warning("Offsets of the query were not committed to group %s: %s", self._options.client["group.id"], error)
+                logger.warning("Offsets of the query could not be committed for group %s: %s", self._options.client["group.id"], error)
 
     def stop(self) -> None:
         """Close the driver's connections."""
@@ -202,7 +202,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         if shrunk:
             first = shrunk[0]
             raise DataLoss(
-                f"{first} ends at offset {end[first]}, but was read up to {begin[first]} before; was the topic deleted and created again?"
+                f"{first} ends at offset {end[first]}, but the query has already read up to {begin[first]}; was the topic deleted "
+                "and created again?"
             )
 
     def _still_there(self, planner: Planner, partitions: list[TopicPartition], wanted: TopicIds) -> tuple[list[TopicPartition], TopicIds]:
@@ -223,7 +224,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         if gone and self._options.fail_on_data_loss:
             raise DataLoss(why)
         if gone:
-            logger.warning("Passed over, with failOnDataLoss=false: %s", why)
+            logger.warning("Skipped, with failOnDataLoss=false: %s", why)
 
     def _connected(self) -> Planner:
         if self._planner is None:

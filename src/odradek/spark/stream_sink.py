@@ -53,5 +53,5 @@ class StreamWriter(SentToWorkers, DataSourceStreamArrowWriter):
 def _property(context: TaskContext, name: str) -> str:
     value = context.getLocalProperty(name)
     if value is None:
-        raise OdradekError(f"exactlyOnce: Spark has not told the task {name}")
+        raise OdradekError(f"exactlyOnce: the task does not have Spark's property {name}")
     return value

@@ -97,10 +97,8 @@ def _header(records: memoryview, position: int, name: str) -> BatchHeader:
     try:
         return read_header(records, position)
     except ProtocolError as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"No record batch of {name} is where one should be: {error}") from None
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{name} has no record batch where one is expected: {error}") from None
 
 
 def _unexpected(name: str, next_offset: int, first_offset: int, last_offset: int) -> UnexpectedAppendOffsetError:
-    return UnexpectedAppendOffsetError(
-        f"Offset {first_offset} was appended to {name} where {next_offset} comes next", first_offset, last_offset
-    )
+    return UnexpectedAppendOffsetError(f"Offset {first_offset} was appended to {name} instead of {next_offset}", first_offset, last_offset)

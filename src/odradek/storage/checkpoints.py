@@ -42,7 +42,7 @@ def _read_lines(disk: Disk, path: str, columns: int) -> list[list[str]]:
         if len(row) != columns:
             raise DamagedFileError(f"{path}: malformed line {' '.join(row)!r}")
     if len(rows) != expected:
-        raise DamagedFileError(f"{path}: {expected} entries were announced, {len(rows)} found")
+        raise DamagedFileError(f"{path}: {expected} entries are announced, but there are {len(rows)}")
     return rows
 
 

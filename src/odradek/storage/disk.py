@@ -138,7 +138,7 @@ class OsFile:
         while pending:
             count = os.pwritev(self._descriptor, pending[:_IOV_MAX], position)
             if count == 0:
-                raise OSError(errno.EIO, "the file system accepted no bytes", self.path)
+                raise OSError(errno.EIO, "the file system wrote no bytes", self.path)
             position += count
             while pending and count >= len(pending[0]):
                 count -= len(pending[0])

@@ -146,7 +146,7 @@ class _Loader:
         except StorageError as error:
             if self.clean or self.recovery_point > 0:
                 raise
-            logger.warning("Ignoring a file that was not durable yet when the broker died: %s", error)
+            logger.warning("Ignoring a file that was not durable when the broker stopped: %s", error)
             return None
 
     def load(self) -> Log:
@@ -165,7 +165,7 @@ class _Loader:
             try:
                 end_offset = self._end_offset()
             except KafkaError as error:
-                logger.error("Recovering the end of a log that was shut down cleanly: %s", error)
+                logger.error("Recovering the end of a log after a clean shutdown: %s", error)
                 self.recovery_point = self.segments[-1].base_offset
                 self.clean = False
                 self._recover()
@@ -231,7 +231,7 @@ class _Loader:
         try:
             self.leader_epochs.load()
         except DamagedFileError as error:
-            logger.warning("The leader epochs are read from the batches: %s", error)
+            logger.warning("The leader epochs are rebuilt from the batches: %s", error)
             return False
         return bool(self.leader_epochs.entries)
 
@@ -358,7 +358,9 @@ class _Loader:
             self.segments.append(segment)
             rest = unflushed[done + 1 :]
             if recovered.cut or self._tail_is_missing(recovered, rest):
-                logger.warning("%s: %d invalid bytes cut, %d later segments go", segment.log_path, recovered.cut, len(rest))
+                logger.warning(
+                    "%s: %d invalid bytes were truncated, %d later segments are deleted", segment.log_path, recovered.cut, len(rest)
+                )
                 for later in rest:
                     self._drop(later)
                 if rest:
@@ -386,7 +388,7 @@ class _Loader:
             return self.log_start_offset
         end_offset = self.segments[-1].read_next_offset()
         if end_offset < self.log_start_offset:
-            logger.warning("%s ends at %d, below its log start %d: starting over there", self.directory, end_offset, self.log_start_offset)
+            logger.warning("%s ends at %d, below its log start %d: starting again there", self.directory, end_offset, self.log_start_offset)
             for segment in self.segments:
                 self._drop(segment)
             self.segments.clear()

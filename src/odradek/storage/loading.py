@@ -93,7 +93,7 @@ class DirectoryLoading:
             self.fatal = error
             return
         if self._names:
-            how = "after a clean shutdown" if directory.clean else "recovering what was not flushed"
+            how = "after a clean shutdown" if directory.clean else "recovering unflushed segments"
             logger.info("Loading %d logs of %s, %s", len(self._names), directory.path, how)
 
     def _is_log(self, name: str) -> bool:

@@ -400,7 +400,7 @@ class Log:
         A missing descriptor does not fail the directory, unless the operation is `changing` the log, which then cannot go on.
         """
         if changing and out_of_descriptors(error):
-            error = OSError(errno.EIO, f"{error.strerror} in the middle of a change", error.filename)
+            error = OSError(errno.EIO, f"{error.strerror} during a change", error.filename)
         if self._options.on_io_error is not None:
             self._options.on_io_error(self, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.name} in {self.directory} failed: {error}")
@@ -426,7 +426,7 @@ class Log:
         if len(records) < HEADER_SIZE:
             if not records:
                 return AppendInfo(-1, -1, self.log_start_offset)
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"The records appended to {self.name} hold no whole batch")
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"The records appended to {self.name} contain no complete batch")
         header = read_header(records, 0)
         size = header.batch_length + LOG_OVERHEAD
         if size != len(records):
@@ -672,7 +672,7 @@ class Log:
         if start_offset > self.log_end_offset or start_offset < self.log_start_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Offset {start_offset} of {self.name} was asked for, there are {self.log_start_offset} to {self.log_end_offset}",
+                f"Offset {start_offset} of {self.name} was requested, its log has {self.log_start_offset} to {self.log_end_offset}",
             )
         if self._closed:
             raise self._gone()

@@ -179,7 +179,7 @@ class LogManager:
             now = self._clock.monotonic()
             if now >= self._next_told:
                 self._next_told = now + _TOLD_EVERY_S
-                logger.warning("No file descriptor was free; raise the limit (ulimit -n). It is tried again: %s", error)
+                logger.warning("No file descriptor was free; raise the limit (ulimit -n). The operation is retried: %s", error)
             return
         directory.failure = error
         logger.error("Log directory %s failed and goes offline: %s", path, error)
@@ -264,7 +264,7 @@ class LogManager:
         if loser is other:
             self._tables.take(log.topic_partition, future=log.is_future)
             self._tables.put(log)
-        logger.warning("%s counts and %s does not: %s", counts.directory, loser.directory, reason)
+        logger.warning("%s is used and %s is not: %s", counts.directory, loser.directory, reason)
         if reason is _ASSIGNED:
             self._set_aside(loser)
         else:
@@ -281,7 +281,7 @@ class LogManager:
         pairs = ((one, other), (other, one))
         for log, replaced in pairs:
             if self._noted_source(log) == replaced.directory:
-                return log, "it has taken the other's place"
+                return log, "it replaced the other log"
         for log, empty in pairs:
             if log.log_end_offset > 0 and empty.log_end_offset == 0:
                 return log, "the other log is empty"
@@ -290,7 +290,7 @@ class LogManager:
             if directory_id is not None and self._tables.by_path[log.parent_directory].directory_id == directory_id:
                 return log, _ASSIGNED
         if one.is_future or one.log_end_offset == 0:
-            return one, "one is as good as the other"
+            return one, "both are equal"
         raise StorageError(
             f"Duplicate log directories for {one.topic_partition}: {one.directory} and {other.directory}. Remove one of them."
         )
@@ -305,7 +305,7 @@ class LogManager:
             raise log.failed(error) from error
 
     def _set_aside(self, log: Log) -> None:
-        logger.warning("%s belongs to no replica of this broker: set aside with the suffix -stray", log.directory)
+        logger.warning("%s does not belong to a replica of this broker: it is renamed with the suffix -stray", log.directory)
         log.close_handles()
         log.rename_directory(stray_directory_name(log.topic_partition, random_uuid(self._random)))
         self.strays.append(log.directory)
@@ -433,14 +433,14 @@ class LogManager:
         candidates = [directory for directory in self.directories if directory.takes_logs]
         online = [directory for directory in candidates if directory.online]
         if not online:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No log directory is online to hold {topic_partition}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"All log directories that could hold {topic_partition} are offline")
         named = next((each for each in online if directory_id is not None and each.directory_id == directory_id), None)
         if len(online) < len(candidates):
             elsewhere = named is None and directory_id is not None and directory_id.int > _LAST_RESERVED_ID
             if elsewhere or not is_new or topic_partition in self._tables.future:
                 offline = ", ".join([each.path for each in candidates if not each.online])
                 raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"The records of {topic_partition} may lie in a log directory that is offline: {offline}"
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"The records of {topic_partition} may be in a log directory that is offline: {offline}"
                 )
         if named is not None:
             return named

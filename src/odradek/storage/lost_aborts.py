@@ -49,7 +49,7 @@ def find_lost_aborts(
             continue
         looked_at += 1
         if _holds_markers(segment):
-            logger.warning("Looking for aborted transactions in %s: it holds markers and has no transaction index", segment.log_path)
+            logger.warning("Searching for aborted transactions in %s: it has markers and no transaction index", segment.log_path)
             _rebuild(segments[:index], segment, new_state(), log_start_offset, now_ms)
         else:
             segment.txn_index.leave_file()

@@ -58,7 +58,7 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         raise StorageError(f"{path}: {error}") from None
     version = fields.get("version", "0")
     if version not in _NODE_ID_KEYS:
-        raise StorageError(f"{path}: version {version} is unknown; versions 0 and 1 can be used")
+        raise StorageError(f"{path}: unknown version {version}; the known versions are 0 and 1")
     cluster_id = fields.get("cluster.id")
     if not cluster_id:
         raise StorageError(f"{path}: cluster.id is missing")
@@ -143,9 +143,7 @@ def verify_identities(identities: DirectoryIdentities, *, metadata_directory: st
         if directory_id.int < _RESERVED_DIRECTORY_IDS:
             raise StorageError(f"Invalid reserved directory id {uuid_to_string(directory_id)} in {path}")
         if directory_id in seen:
-            raise StorageError(
-                f"Duplicate directory id {uuid_to_string(directory_id)}: it is that of {seen[directory_id]} and of {directory}"
-            )
+            raise StorageError(f"Duplicate directory id {uuid_to_string(directory_id)}: both {seen[directory_id]} and {directory} have it")
         seen[directory_id] = directory
 
 

@@ -110,7 +110,7 @@ def settle(disk: Disk, tables: LogTables, future: Log, assigned: Assigned) -> No
         if end < future.log_end_offset:
             future.truncate_to(end)
     elif _may_promote(disk, tables, future, assigned):
-        logger.warning("%s takes the place of the log of %s, which is gone", future.directory, topic_partition)
+        logger.warning("%s replaces the log of %s, which no longer exists", future.directory, topic_partition)
         future.rename_directory(directory_name(topic_partition))
         drop_move_note(disk, future.directory)
         tables.take(topic_partition, future=True)

@@ -96,6 +96,6 @@ def parse_directory_name(name: str) -> TopicPartition:
 
 def _not_a_log_directory(name: str) -> StorageError:
     return StorageError(
-        f"the directory {name!r} is not named topic-partition or topic-partition.uniqueId-delete/-future/-stray; "
-        "log directories must hold nothing but Kafka's data: move it elsewhere"
+        f"the name of the directory {name!r} must be topic-partition or topic-partition.uniqueId-delete/-future/-stray; log "
+        "directories must contain only Kafka's data: move it elsewhere"
     )

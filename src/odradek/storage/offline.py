@@ -201,7 +201,7 @@ def pieces(log: LogFiles, start: int) -> Iterator[bytes]:
         try:
             end = yield from _pieces_of(descriptor, position, os.fstat(descriptor).st_size)
             if number + 1 < len(log.bases) and any(os.pread(descriptor, LOG_OVERHEAD, end)):
-                raise OdradekError(f"{path} ends in an incomplete batch at byte {end}, although a segment follows it")
+                raise OdradekError(f"{path} ends in an incomplete batch at byte {end}, but another segment follows it")
         finally:
             os.close(descriptor)
 

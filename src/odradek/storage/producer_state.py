@@ -260,7 +260,7 @@ class ProducerStateManager:
         if transaction_version >= 2 and epoch == entry.epoch and entry.txn_first_offset >= 0 and epoch != _MAX_EPOCH:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch {epoch} of a marker of producer {producer_id} on {self._name} is not above that of the open transaction",
+                f"Epoch {epoch} of a marker of producer {producer_id} on {self._name} is not above the epoch of the open transaction",
             )
         if entry.coordinator_epoch > coordinator_epoch:
             raise KafkaError(

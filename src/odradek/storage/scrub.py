@@ -100,7 +100,7 @@ def scrub(disk: Disk, directories: Sequence[str], on_progress: Callable[[ScrubPr
             try:
                 locks.callback(disk.lock(f"{directory}/{LOCK_FILE}").release)
             except BlockingIOError:
-                raise StorageError(f"{directory} is in use by a broker: stop it before its log directories are scrubbed") from None
+                raise StorageError(f"{directory} is in use by a broker: stop the broker before its log directories are scrubbed") from None
             readable.append(directory)
         logs = bytes_read = 0
         for directory in readable:
@@ -211,12 +211,12 @@ class LogScrub:
         try:
             decode_snapshot(self._disk.read_bytes(path))
         except (OSError, CorruptSnapshotError) as error:
-            yield Finding(path, f"a producer snapshot that cannot be read: {error}", offset=base)
+            yield Finding(path, f"malformed producer snapshot: {error}", offset=base)
 
     def _segment(self, base: int, names: set[str], *, unflushed: bool) -> Iterator[Finding]:
         path = f"{self._directory}/{segment_file(base, LOG_SUFFIX)}"
         if self._next_offset > base:
-            yield Finding(path, f"the segment before reaches up to offset {self._next_offset - 1}", offset=base)
+            yield Finding(path, f"the previous segment contains offsets up to {self._next_offset - 1}", offset=base)
         self._next_offset = base
         indexes = None if unflushed else _Indexes(self._disk, self._directory, base, names)
         file = self._disk.open(path, readonly=True)
@@ -243,7 +243,7 @@ class LogScrub:
                 continue
             if scan.reason in (ScanEnd.CUT_OFF, ScanEnd.LEGACY) and (scan.needed > left or left < _SMALLEST):
                 if position + scan.needed > size or size - position < _SMALLEST:
-                    yield Finding(path, f"{size - position} bytes are no whole batch", position, self._next_offset)
+                    yield Finding(path, f"{size - position} bytes are not a complete batch", position, self._next_offset)
                     return
                 if not scan.batches:
                     want = max(scan.needed, _CHUNK)
@@ -259,11 +259,11 @@ class LogScrub:
         """Return the damage of the batch at the beginning of `data`, and the bytes after which the next batch may begin; 0 when unknown."""
         first = self._next_offset
         if scan.reason is ScanEnd.MALFORMED or scan.needed > len(data):
-            return Finding(path, "the length or the magic of a batch cannot be: what follows is not looked at", position, first), 0
+            return Finding(path, "a batch has an impossible length or magic: the rest of the segment is not checked", position, first), 0
         try:
             header = read_header(data, 0)
         except OdradekError as error:
-            return Finding(path, f"no batch: {error}; what follows is not looked at", position, first), 0
+            return Finding(path, f"malformed batch: {error}; the rest of the segment is not checked", position, first), 0
         if indexes is not None:
             indexes.note(position, header.base_offset, header.last_offset, header.max_timestamp, exact=False)
         if not check_crc(data, 0, header):
@@ -341,7 +341,7 @@ class _Indexes:
             for number, entry in enumerate(index.entries()):
                 found[entry.producer_id, entry.last_offset] = number * ENTRY_SIZE
         except CorruptIndexError as error:
-            self._found.append(Finding(self._paths[2], f"a transaction index that cannot be read: {error}", offset=self._base))
+            self._found.append(Finding(self._paths[2], f"malformed transaction index: {error}", offset=self._base))
         return found
 
     def note(self, position: int, base_offset: int, last_offset: int, max_timestamp: int, *, exact: bool) -> None:
@@ -350,9 +350,9 @@ class _Indexes:
         while self._next_entry < len(entries) and entries[self._next_entry][1] <= position:
             relative, at = entries[self._next_entry]
             if at < position:
-                self._lies(self._next_entry, "no batch begins there")
+                self._lies(self._next_entry, "no batch starts there")
             elif exact and self._base + relative < base_offset:
-                self._lies(self._next_entry, f"a batch of offset {base_offset} begins there")
+                self._lies(self._next_entry, f"a batch of offset {base_offset} starts there")
             self._next_entry += 1
         times = self._times
         while self._next_time < len(times) and self._base + times[self._next_time][1] <= last_offset:
@@ -375,7 +375,9 @@ class _Indexes:
         if aborted and known and entry is None:
             self._found.append(Finding(self._paths[2], f"lacks the aborted transaction of producer {producer_id}", offset=offset))
         elif not aborted and entry is not None:
-            self._found.append(Finding(self._paths[2], f"producer {producer_id} committed what is listed as aborted", entry, offset))
+            self._found.append(
+                Finding(self._paths[2], f"producer {producer_id} committed a transaction that is listed as aborted", entry, offset)
+            )
 
     def finish(self) -> Iterator[Finding]:
         """Finish the comparison after the last batch, and yield all findings."""
@@ -385,5 +387,5 @@ class _Indexes:
             text = "an offset beyond the end of the segment"
             self._found.append(Finding(self._paths[1], text, entry * _TIME_ENTRY.size, self._base + self._times[entry][1]))
         for (producer_id, offset), position in self._aborted.items():
-            self._found.append(Finding(self._paths[2], f"no marker of producer {producer_id} is there", position, offset))
+            self._found.append(Finding(self._paths[2], f"producer {producer_id} has no marker there", position, offset))
         yield from self._found

@@ -199,7 +199,7 @@ class Segment:
                 self._offset_index = self._time_index = None
                 raise
             if offsets.file_entries and offsets.entry(offsets.file_entries - 1)[1] >= self.size:
-                raise CorruptIndexError(f"{offsets.path}: points behind the end of the segment")
+                raise CorruptIndexError(f"{offsets.path}: an entry points beyond the end of the segment")
         except CorruptIndexError as error:
             logger.warning("Rebuilding an index: %s", error)
             self.rebuild_indexes()
@@ -380,7 +380,7 @@ class Segment:
         found, offset = self.time_index.lookup(timestamp)
         if self._indexes_trusted or found < 0 or self._is_largest(found, offset):
             return offset
-        self._distrust(f"{self.time_index.path}: no batch with the largest timestamp {found} holds offset {offset}")
+        self._distrust(f"{self.time_index.path}: no batch with the largest timestamp {found} contains offset {offset}")
         return self.time_index.lookup(timestamp)[1]
 
     def _begins_batch(self, position: int, offset: int) -> bool:

@@ -81,7 +81,7 @@ class FileSlice:
             raise self._cut_away() from None
 
     def _cut_away(self) -> StorageError:
-        return StorageError(f"{self.file.path} was truncated below {self.position + self.size} while it was read")
+        return StorageError(f"{self.file.path} was truncated below {self.position + self.size} while it was being read")
 
     def release(self) -> None:
         pin, self._pin = self._pin, None

@@ -38,7 +38,7 @@ class StartingState(NamedTuple):
             raise StorageError(f"no producer snapshot at {offset}: {error}") from None
         for each in producers:
             if each.last_offset >= offset or each.txn_first_offset >= offset:
-                raise StorageError(f"the state of producer {each.producer_id} lies beyond offset {offset}: {each}")
+                raise StorageError(f"the state of producer {each.producer_id} is beyond offset {offset}: {each}")
         return producers
 
 

@@ -57,7 +57,9 @@ class TransactionIndex:
                 raise CorruptIndexError(f"{self.path}: unknown entry version {version}")
             entry = AbortedTransaction(*fields)
             if entry.last_offset < self.start_offset:
-                raise CorruptIndexError(f"{self.path}: last offset {entry.last_offset} is below the segment's {self.start_offset}")
+                raise CorruptIndexError(
+                    f"{self.path}: last offset {entry.last_offset} is below the first offset of the segment, {self.start_offset}"
+                )
             yield entry
 
     def append(self, entry: AbortedTransaction) -> None:

@@ -219,7 +219,7 @@ class Faults:
         """Return the nodes that are up. Raises TestingError when no node is up."""
         up = [node for node in self._nodes() if node.is_up]
         if not up:
-            raise TestingError("no broker is up: its faults are made after its start, and end with it")
+            raise TestingError("the broker is not running: faults are set after its start, and end when it stops")
         return up
 
     def _add(self, rule: Rule) -> Fault:
@@ -255,7 +255,7 @@ class ClockControl:
         """
         total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
         if not total >= 0 or math.isinf(total):
-            raise ValueError(f"a clock cannot be put forward by {seconds} s")
+            raise ValueError(f"a clock cannot be advanced by {seconds} s")
         nodes = self._nodes()
         up = [node for node in nodes if node.is_up]
         if len(up) == 1:

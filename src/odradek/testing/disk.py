@@ -278,7 +278,7 @@ class VirtualDisk:
         chosen = frozenset({operations} if isinstance(operations, str) else operations)
         unknown = chosen - EVERYTHING
         if unknown:
-            raise ValueError(f"there is no disk operation {', '.join(sorted(unknown))}")
+            raise ValueError(f"unknown disk operation {', '.join(sorted(unknown))}")
         failure = Failure(prefix, chosen, error, after, times)
         self.fail_by(failure)
         return failure

@@ -63,7 +63,7 @@ class _Place:
 
     def __init__(self, directory: str | None, *, memory: bool) -> None:
         if directory and memory:
-            raise TestingError(f"directory={directory!r} and memory=True: either a place of your own or one in memory")
+            raise TestingError(f"directory={directory!r} excludes memory=True: give one of them")
         self.is_own = not directory
         self.path = directory or new_directory(memory=memory)
         self.pid = os.getpid()
@@ -78,7 +78,7 @@ class _Place:
     def must_be(self) -> None:
         """Raise TestingError when the temporary directory has been removed."""
         if self.gone:
-            raise TestingError("it was stopped, and its temporary directory removed; make another, or give it a directory")
+            raise TestingError("this object was stopped and its temporary directory deleted; create another one, or give it a directory")
 
 
 class EmbeddedBroker(EmbeddedNode):
@@ -111,7 +111,7 @@ class EmbeddedBroker(EmbeddedNode):
         is not text, a number or a boolean, and ReleaseError for an unknown `version`.
         """
         if disk is not None and process:
-            raise TestingError("a disk of your own works in this process only")
+            raise TestingError("a custom disk works only for a broker in this process")
         self._place = _Place(os.fspath(directory) if directory else None, memory=memory)
         self._settings = _texts(settings)
         self._topics = [Topic(each) if isinstance(each, str) else each for each in topics]
@@ -132,7 +132,7 @@ class EmbeddedBroker(EmbeddedNode):
         else:
             settings = with_controller_listener(settings)
         if self._release is not None and not self._ports:
-            raise TestingError("version= with listeners of your own")
+            raise TestingError("version= excludes custom listeners")
         return NodeSpec(settings, standalone=True, release=self._release, sync=not self._place.is_own)
 
     @property
@@ -203,7 +203,7 @@ class EmbeddedCluster:
         one node, and ConfigError for settings that two nodes cannot share.
         """
         if nodes < 1:
-            raise ValueError(f"a cluster of {nodes} nodes")
+            raise ValueError(f"a cluster needs at least one node, not {nodes}")
         if own := [key for key in _OF_ONE_NODE if key in (settings or {})]:
             raise ConfigError(f"Configuration {own[0]} cannot be the same for every node of a cluster; EmbeddedCluster chooses it")
         self.ids = range(1, nodes + 1)
@@ -286,7 +286,7 @@ class EmbeddedCluster:
         """
         if node is not None:
             if not self.nodes[node].is_up:
-                raise TestingError(f"node {node} is not up")
+                raise TestingError(f"node {node} is not running")
             self.nodes[node].stop()
             return
         for each in self.nodes.values():

@@ -69,7 +69,7 @@ class EmbeddedNode:
         """Port that clients connect to. Raises TestingError before the port is known."""
         life = self._life
         if life is None or not life.ready.done():
-            raise TestingError("the broker is not up")
+            raise TestingError("the broker is not running")
         return life.ready.result(0)
 
     @property
@@ -82,7 +82,7 @@ class EmbeddedNode:
         self._must_be_ours()
         with self._lock:
             if self._life is not None:
-                raise TestingError(f"node {self.node_id} is up")
+                raise TestingError(f"node {self.node_id} is already running")
             spec = self._new_spec()._replace(ahead_s=self.ahead_s)
             life = NodeProcess(spec, self.log_path) if self._in_process else NodeThread(spec, disk=self._disk)
             life.start()
@@ -92,11 +92,11 @@ class EmbeddedNode:
         """Wait until the node serves clients. Raises TimeoutError after `timeout_s` seconds, or the error that stopped the start."""
         life = self._life
         if life is None:
-            raise TestingError("the broker is not up")
+            raise TestingError("the broker is not running")
         try:
             life.ready.result(timeout_s)
         except TimeoutError:
-            raise TimeoutError(f"node {self.node_id} does not serve after {timeout_s:g} s") from None
+            raise TimeoutError(f"node {self.node_id} does not respond after {timeout_s:g} s") from None
 
     def start(self, timeout_s: float = START_S) -> Self:
         """Start the node, and wait until it serves clients.
@@ -126,7 +126,7 @@ class EmbeddedNode:
         """
         life = self._take()
         if life is None:
-            raise TestingError(f"node {self.node_id} is not up")
+            raise TestingError(f"node {self.node_id} is not running")
         life.kill()
 
     def restart(self, timeout_s: float = START_S) -> None:
@@ -161,12 +161,12 @@ class EmbeddedNode:
         self._must_be_ours()
         life = self._life
         if life is None:
-            raise TestingError(f"node {self.node_id} is not up")
+            raise TestingError(f"node {self.node_id} is not running")
         return life
 
     def _must_be_ours(self) -> None:
         if os.getpid() != self._pid:
-            raise TestingError("the broker belongs to the process that this one was forked off")
+            raise TestingError("the broker belongs to the process from which this process was forked")
 
     def call(self, name: str, *arguments: Any, timeout_s: float | None = None) -> Any:
         """Call the method `do_<name>` of the node's agent (`testing.node_agent`), and return its result."""
@@ -244,7 +244,7 @@ class EmbeddedNode:
             return int(self.call("wait_until_seen", int(key), count, client_id, timeout_s=timeout_s))
         except TimeoutError:
             seen = self.seen(key, client_id=client_id)
-            raise TimeoutError(f"{seen} {key.name} requests in {timeout_s:g} s, not {count}") from None
+            raise TimeoutError(f"{seen} {key.name} requests within {timeout_s:g} s, not {count}") from None
 
     def log_text(self, most: int = 100_000) -> str:
         """Return the last `most` bytes of the node's log output, or "" for a node in a thread, which logs through `logging` of the test's

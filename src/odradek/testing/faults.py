@@ -31,12 +31,12 @@ def api_key(api: ApiName) -> ApiKey:
     if isinstance(api, str):
         found = _BY_NAME.get(api.replace("_", "").lower())
         if found is None:
-            raise FaultError(f"{api!r} is no API of Kafka's; they are called Produce, Fetch, ConsumerGroupHeartbeat, ...")
+            raise FaultError(f"{api!r} is not the name of an API of Kafka; names are Produce, Fetch, ConsumerGroupHeartbeat, ...")
         return found
     try:
         return ApiKey(api)
     except ValueError:
-        raise FaultError(f"{api} is no API key of Kafka's") from None
+        raise FaultError(f"{api} is not an API key of Kafka") from None
 
 
 def error_code(error: ErrorCode | str | int) -> ErrorCode:
@@ -44,9 +44,9 @@ def error_code(error: ErrorCode | str | int) -> ErrorCode:
     try:
         found = ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):
-        raise FaultError(f"{error!r} is no error of Kafka's") from None
+        raise FaultError(f"{error!r} is not an error of Kafka") from None
     if found is ErrorCode.NONE:
-        raise FaultError("NONE is no error")
+        raise FaultError("NONE is not an error")
     return found
 
 
@@ -112,13 +112,13 @@ def new_rule(
     """Return a rule. Raises FaultError for arguments that exclude each other or are out of range."""
     named: Sequence[ApiName] = () if apis is None else [apis] if isinstance(apis, ApiKey | str | int) else apis
     if times is not None and times < 1:
-        raise FaultError(f"times={times}: a fault comes at least once")
+        raise FaultError(f"times={times}: it must be at least 1")
     if skip < 0:
-        raise FaultError(f"skip={skip} is negative")
+        raise FaultError(f"skip={skip}: it must not be negative")
     if not 0 <= seconds < float("inf"):
-        raise FaultError(f"seconds={seconds} is no time to wait")
+        raise FaultError(f"seconds={seconds}: it must be a finite time of at least 0")
     if partition is not None and topic is None:
-        raise FaultError(f"partition={partition}: of which topic?")
+        raise FaultError(f"partition={partition} needs topic=")
     code = 0 if error is None else int(error_code(error))
     keys = frozenset(int(api_key(each)) for each in named)
     return Rule(action, keys, topic, partition, client_id, times, skip, code, message, seconds, applied)

@@ -156,7 +156,7 @@ class Gate:
             return _then(self._ask(request), _swallow) if rule.applied else Deferred()
         if rule.applied:
             return _then(self._ask(request), self._cut_off)
-        raise ProtocolError("it is to be disconnected")
+        raise ProtocolError("a fault closes the connection")
 
     def _ask(self, request: _Frame) -> Answer:
         """Return the dispatcher's answer to the request."""
@@ -177,7 +177,7 @@ class Gate:
         inside, rest = self._parts(message, rule)
         assert inside is not None
         if getattr(message, "acks", None) == 0:
-            raise ProtocolError("a produce request with acks=0 is to fail")
+            raise ProtocolError("a fault fails a produce request with acks=0")
         errors = partition_errors(inside, response_class(header.api_key), rule.error, rule.message)
         if errors is None:
             refusal = self._refusal(request, rule)
@@ -253,7 +253,7 @@ class Gate:
     def _cut_off(answer: Sequence[Chunk] | None) -> Sequence[Chunk] | None:
         if answer is not None:
             release_chunks(answer)
-        raise ProtocolError("it is to be disconnected")
+        raise ProtocolError("a fault closes the connection")
 
     def _later(self, seconds: float, answer: Callable[[], Answer]) -> Deferred[Sequence[Chunk] | None]:
         """Return an answer that is made after `seconds` of real time."""
@@ -284,10 +284,10 @@ class Gate:
                 return self._frame(header._replace(api_version=0), response)
             return _then(self._with_faults(request), lambda answer: self._announced(header, answer, served, release))
         if versions is None:
-            raise ProtocolError(f"Kafka {release.name} does not serve {ApiKey(header.api_key).name} on this listener")
+            raise ProtocolError(f"Kafka {release.name} does not support {ApiKey(header.api_key).name} on this listener")
         if header.api_version not in versions:
             raise ProtocolError(
-                f"Kafka {release.name} serves {ApiKey(header.api_key).name} in versions {versions}, not {header.api_version}"
+                f"Kafka {release.name} supports {ApiKey(header.api_key).name} in versions {versions}, not {header.api_version}"
             )
         return self._with_faults(request)
 

@@ -99,7 +99,7 @@ class AdjustableClock:
     async def advance(self, seconds: float) -> None:
         """Advance the clock, and wait until everything that has become due has run. Raises ValueError for a negative or infinite time."""
         if not seconds >= 0 or math.isinf(seconds):
-            raise ValueError(f"a clock cannot be put forward by {seconds} s")
+            raise ValueError(f"a clock cannot be advanced by {seconds} s")
         steps = min(max(1, math.ceil(seconds / _STEP_S)), _MOST_STEPS)
         for _ in range(steps):
             self.ahead_s += seconds / steps

@@ -82,7 +82,7 @@ class _JumpingSelector(selectors.BaseSelector):
         else:
             self._spins += 1
             if self._spins > _SPINS:
-                raise SimulationStalled(f"the clock stands still at virtual second {self.now:.6f}")
+                raise SimulationStalled(f"the clock does not advance beyond virtual second {self.now:.6f}")
         return []
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:

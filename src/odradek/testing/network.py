@@ -126,13 +126,13 @@ class VirtualNetwork:
         await asyncio.sleep(self.latency(source, target[0]) + self.latency(target[0], source))
         if self.is_cut(source, target[0]) or self.is_cut(target[0], source):
             await asyncio.sleep(30)
-            raise TimeoutError(f"no answer from {target}")
+            raise TimeoutError(f"no response from {target}")
         server = self._servers.get(target)
         if server is None or not server.is_serving():
-            raise ConnectionRefusedError(111, f"nobody listens on {target}")
+            raise ConnectionRefusedError(111, f"connection refused: no listener at {target}")
         if not server.has_room():
             await asyncio.sleep(30)
-            raise TimeoutError(f"no answer from {target}")
+            raise TimeoutError(f"no response from {target}")
         near_address = (source, self.port())
         near_protocol = factory()
         near = VirtualTransport(self, near_protocol, near_address, target, contextvars.copy_context())

@@ -129,7 +129,7 @@ class NodeAgent:
     def gate(self) -> Gate:
         """Gate of the broker. Raises TestingError before the node listens."""
         if self._gate is None:
-            raise TestingError("the broker is not up")
+            raise TestingError("the broker is not running")
         return self._gate
 
     # -- topics ----------------------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class NodeAgent:
         logs = self._logs(topic, partition)
         cleaner = self._services.log_manager.cleaner
         if not isinstance(cleaner, CleanerManager):
-            raise TestingError("log.cleaner.enable=false: nothing is compacted")
+            raise TestingError("log.cleaner.enable=false: compaction is disabled")
         if not all(log.config.compact for log in logs):
             raise TestingError(f"{topic} has no cleanup.policy=compact")
         return sum([await self._compact(log, cleaner) for log in logs])
@@ -212,7 +212,7 @@ class NodeAgent:
         if log.active.size:
             log.roll()  # the active segment is never compacted
         if cleaner.is_uncleanable(log):
-            raise TestingError(f"{log.name} cannot be compacted; the broker's log says why")
+            raise TestingError(f"{log.name} cannot be compacted; see the log of the broker")
         plan = cleaner.grab(log, services.clock.time_ms())
         if plan is None:
             return 0
@@ -236,7 +236,7 @@ class NodeAgent:
                 run.abandon(str(error))
                 raise
         if cleaner.is_uncleanable(log):
-            raise TestingError(f"{log.name} cannot be compacted; the broker's log says why")
+            raise TestingError(f"{log.name} cannot be compacted; see the log of the broker")
         if log.config.delete:
             services.log_manager.delete_old_segments(log)
         return 1
@@ -257,7 +257,7 @@ class NodeAgent:
             if topic in (None, log.topic_partition.topic) and partition in (None, log.topic_partition.partition)
         ]
         if topic is not None and topic not in self._services.metadata.image.topics.by_name:
-            raise TestingError(f"there is no topic {topic}")
+            raise TestingError(f"the topic {topic} does not exist")
         return logs
 
     # -- faults and requests ---------------------------------------------------------------------------------------------------------

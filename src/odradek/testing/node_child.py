@@ -106,7 +106,7 @@ class _Child:
         try:
             value, error = await self._agent.call(name, *arguments), None
         except asyncio.CancelledError:
-            _logger.info("the call %s was given up", name)
+            _logger.info("the call %s was cancelled", name)
             raise
         except Exception as problem:
             value, error = None, packed_error(problem)

@@ -78,7 +78,7 @@ class NodeProcess:
         future: Future[Any] = Future()
         with self._lock:
             if self._socket is None or not self.ready.done() or self.ready.exception() is not None:
-                raise TestingError("the broker is not up")
+                raise TestingError("the broker is not running")
             number = next(self._numbers)
             self._waiting[number] = future
             with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ class NodeProcess:
         if not self.ready.done():
             self.ready.set_exception(TestingError(f"the broker's process ended while it started; its log is {self._log_path}"))
         for future in waiting.values():
-            future.set_exception(TestingError("the broker has ended meanwhile"))
+            future.set_exception(TestingError("the broker has ended"))
 
     def _answered(self, number: int, value: object, error: BaseException | None) -> None:
         with self._lock:

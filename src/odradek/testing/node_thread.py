@@ -61,13 +61,13 @@ class NodeThread:
         """
         agent = self._agent
         if agent is None or not self._thread.is_alive():
-            raise TestingError("the broker is not up")
+            raise TestingError("the broker is not running")
         work = agent.call(name, *arguments)
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:
             work.close()
-            raise TestingError("the broker is not up") from None
+            raise TestingError("the broker is not running") from None
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left_s = _LOOK_S if deadline is None else min(_LOOK_S, max(deadline - time.monotonic(), 0.0))
@@ -76,12 +76,12 @@ class NodeThread:
             try:
                 return future.result(left_s)
             except CancelledError:
-                raise TestingError("the broker has ended meanwhile") from None
+                raise TestingError("the broker has ended") from None
             except TimeoutError:
                 if future.done():
                     raise
                 if gone:
-                    raise TestingError("the broker has ended meanwhile") from None
+                    raise TestingError("the broker has ended") from None
                 if deadline is not None and time.monotonic() >= deadline:
                     with contextlib.suppress(RuntimeError):
                         self._loop.call_soon_threadsafe(future.cancel)

@@ -63,18 +63,20 @@ def pytest_load_initial_conftests() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Register the keys of the ini file."""
-    parser.addini("odradek_settings", "Kafka's broker keys for the brokers of the odradek fixtures, key=value, one a line", "linelist")
-    parser.addini("odradek_process", "brokers of the odradek fixtures run in processes of their own", "bool", default=False)
-    parser.addini("odradek_memory", "brokers of the odradek fixtures have their directories on /dev/shm", "bool", default=True)
-    parser.addini("odradek_version", "the release of Kafka that brokers of the odradek fixtures announce", default="")
+    parser.addini(
+        "odradek_settings", "Kafka's broker keys for the brokers of the odradek fixtures, key=value, one on each line", "linelist"
+    )
+    parser.addini("odradek_process", "run the brokers of the odradek fixtures in separate processes", "bool", default=False)
+    parser.addini("odradek_memory", "keep the directories of the odradek fixtures' brokers on /dev/shm", "bool", default=True)
+    parser.addini("odradek_version", "the release of Kafka that the brokers of the odradek fixtures imitate", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark `odradek`."""
     config.addinivalue_line(
         "markers",
-        "odradek(settings={}, version=None, nodes=3, process=False, memory=True, fresh=False, partitions=1, configs={}): "
-        "what the test asks of odradek_broker, odradek_cluster and odradek_topic",
+        "odradek(settings={}, version=None, nodes=3, process=False, memory=True, fresh=False, partitions=1, configs={}): settings "
+        "of odradek_broker, odradek_cluster and odradek_topic for a test",
     )
 
 
@@ -85,18 +87,20 @@ def _wish(config: pytest.Config, node: pytest.Item | None) -> _Wish:
     for line in config.getini("odradek_settings"):
         key, equals, value = str(line).partition("=")
         if not equals:
-            raise pytest.UsageError(f"odradek_settings: {line!r} is not key=value")
+            raise pytest.UsageError(f"odradek_settings: {line!r} must have the form key=value")
         settings[key.strip()] = value.strip()
     asked: dict[str, Any] = {}
     for mark in reversed(list(node.iter_markers(_MARK)) if node is not None else []):
         if mark.args:
-            raise pytest.UsageError(f"@pytest.mark.odradek takes named arguments only, not {mark.args[0]!r}")
+            raise pytest.UsageError(f"@pytest.mark.odradek takes only named arguments, not {mark.args[0]!r}")
         given: Mapping[str, Any] = mark.kwargs.get("settings") or {}
         settings.update({name: setting_text(name, value) for name, value in given.items()})
         asked.update({key: value for key, value in mark.kwargs.items() if key != "settings"})
     known = {"version", "nodes", "process", "memory", "fresh", "partitions", "configs"}
     if unknown := sorted(asked.keys() - known):
-        raise pytest.UsageError(f"@pytest.mark.odradek knows no {unknown[0]!r}; it knows settings, {', '.join(sorted(known))}")
+        raise pytest.UsageError(
+            f"@pytest.mark.odradek does not have the argument {unknown[0]!r}; its arguments are settings, {', '.join(sorted(known))}"
+        )
     configs: Mapping[str, str] = asked.get("configs") or {}
     return _Wish(
         tuple(sorted(settings.items())),
@@ -187,7 +191,7 @@ def _new_cluster(wish: _Wish) -> EmbeddedCluster:
     from odradek.testing.embedded import EmbeddedCluster
 
     if wish.version is not None:
-        raise pytest.UsageError("odradek_cluster plays no older release: version= is for odradek_broker")
+        raise pytest.UsageError("odradek_cluster cannot imitate an older release: version= is only for odradek_broker")
     return EmbeddedCluster(wish.nodes, dict(wish.settings), process=wish.process, memory=wish.memory)
 
 

@@ -130,7 +130,7 @@ def release(name: str) -> Release:
     """Return the release of a name like "3.7" or "3.7.1". Raises ReleaseError for an unknown release."""
     short = ".".join(name.split(".")[:2])
     if short not in _CHANGES:
-        raise ReleaseError(f"version={name!r}: releases {RELEASES[0]} to {RELEASES[-1]} of Kafka are known")
+        raise ReleaseError(f"version={name!r}: the releases of Kafka are {RELEASES[0]} to {RELEASES[-1]}")
     number = (int(short.split(".")[0]), int(short.split(".")[1]))
     formatted_as = short if number >= _FIRST_KRAFT else "3.3"
     return Release(short, _apis(short), _features(number, formatted_as), formatted_as)

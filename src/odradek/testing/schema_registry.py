@@ -115,7 +115,7 @@ class SchemaRegistryServer:
             self.requests.append(request)
             if self._failures:
                 status, headers = self._failures.pop(0)
-                return status, headers, {"error_code": status * 100 + 1, "message": f"failure {status} as the test wants it"}
+                return status, headers, {"error_code": status * 100 + 1, "message": f"failure {status} requested by the test"}
             if self._authorization is not None and request.headers.get("authorization") != self._authorization:
                 return 401, {}, {"error_code": 401, "message": "Unauthorized"}
             try:
@@ -147,7 +147,7 @@ def _json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise StoreError(400, 400, "the body is no JSON") from None
+        raise StoreError(400, 400, "the body is not JSON") from None
 
 
 _Serve = Callable[[SchemaStore, Any, list[str]], Any]

@@ -141,7 +141,7 @@ def _read(body: Any) -> StoredSchema:
         given: list[Any] = body.get("references") or []
         references = tuple((str(each["name"]), str(each["subject"]), int(each["version"])) for each in given)
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise StoreError(422, 42201, "Invalid schema: the body is no schema") from None
+        raise StoreError(422, 42201, "Invalid schema: the body is not a schema") from None
     if type not in ("AVRO", "JSON", "PROTOBUF") or not isinstance(text, str) or not text:
         raise StoreError(422, 42201, f"Invalid schema of type {type}")
     if type != "PROTOBUF":
@@ -149,5 +149,5 @@ def _read(body: Any) -> StoredSchema:
             # White space does not make a different schema.
             text = json.dumps(json.loads(text), separators=(",", ":"))
         except (ValueError, RecursionError):
-            raise StoreError(422, 42201, "Invalid schema: it is no JSON") from None
+            raise StoreError(422, 42201, "Invalid schema: it is not JSON") from None
     return StoredSchema(text, type, references)

@@ -188,7 +188,7 @@ def acked_is_there(history: History) -> list[str]:
         if found is None:
             problems.append(f"{acked.partition}: {_short(acked.value)}, acknowledged at {acked.offset}, is not in the log")
         elif acked.offset not in (-1, found):
-            problems.append(f"{acked.partition}: {_short(acked.value)}, acknowledged at {acked.offset}, stands at {found}")
+            problems.append(f"{acked.partition}: {_short(acked.value)}, acknowledged at {acked.offset}, is at {found}")
     return problems
 
 
@@ -204,7 +204,7 @@ def no_duplicates(history: History) -> list[str]:
         seen: dict[bytes, LogEntry] = {}
         for entry in entries:
             if entry.value in seen:
-                problems.append(f"{partition}: {_short(entry.value)} stands twice: {_place(seen[entry.value])} and {_place(entry)}")
+                problems.append(f"{partition}: {_short(entry.value)} occurs twice: {_place(seen[entry.value])} and {_place(entry)}")
             seen[entry.value] = entry
     return problems
 
@@ -217,7 +217,7 @@ def order_kept(history: History) -> list[str]:
         for entry in entries:
             producer, number = _author(entry.value)
             if number < last.get(producer, -1):
-                problems.append(f"{partition}: {producer}'s {number} stands after its {last[producer]}")
+                problems.append(f"{partition}: {producer}'s {number} comes after its {last[producer]}")
             last[producer] = number
     return problems
 
@@ -263,7 +263,7 @@ def reads_are_the_log(history: History) -> list[str]:
             last[key] = event.offset
             if event.value not in excused and final.get(event.partition, {}).get(event.offset) != event.value:
                 problems.append(
-                    f"{event.reader} read {_short(event.value)} at {event.offset} of {event.partition}, which the log does not hold"
+                    f"{event.reader} read {_short(event.value)} at {event.offset} of {event.partition}, which is not in the log"
                 )
     return problems
 
@@ -281,11 +281,11 @@ def prefix_survives(history: History) -> list[str]:
             for partition, before in event.before.items():
                 after = event.after.get(partition, ())
                 if list(before[: len(after)]) != list(after):
-                    problems.append(f"{partition}: {len(after)} records after a power cut are no prefix of the {len(before)} before it")
+                    problems.append(f"{partition}: {len(after)} records after a power cut are not a prefix of the {len(before)} before it")
                 end = after[-1].offset + 1 if after else 0
                 lost = [each for each in acked.get(partition, ()) if each.offset >= end]
                 if lost and not event.may_lose:
-                    problems.append(f"{partition}: a power cut took {_short(lost[0].value)}, flushed and acknowledged at {lost[0].offset}")
+                    problems.append(f"{partition}: a power cut lost {_short(lost[0].value)}, flushed and acknowledged at {lost[0].offset}")
     return problems
 
 
@@ -321,7 +321,7 @@ def metadata_survives(history: History) -> list[str]:
                 deleted.add(going[event.name])
         elif isinstance(event, Listing):
             problems += _missing(known, event.topics)
-            problems += [f"the deleted topic {name} is still there" for name, seen in event.topics.items() if seen[0] in deleted]
+            problems += [f"the deleted topic {name} still exists" for name, seen in event.topics.items() if seen[0] in deleted]
     return problems
 
 
@@ -329,7 +329,7 @@ def _missing(known: Mapping[str, TopicCreated], topics: Mapping[str, tuple[UUID,
     problems: list[str] = []
     for name, created in known.items():
         if name not in topics:
-            problems.append(f"the topic {name} is not there after a restart")
+            problems.append(f"the topic {name} does not exist after a restart")
         elif topics[name][0] != created.topic_id:
             problems.append(f"the topic {name} has another id after a restart")
         elif topics[name][1] < created.partitions:

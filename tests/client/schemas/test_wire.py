@@ -46,7 +46,7 @@ def test_the_first_message_has_a_form_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "there are no bytes"),
+        (b"", "it is empty"),
         (b"\x00\x00\x01", r"too short for the id of a schema, which needs 5 bytes: 3 bytes, 00 00 01"),
         (b"\x01" + bytes(15), "too short for the GUID of a schema, which needs 17 bytes: 16 bytes"),
         (b'{"a": 1}', r"the first byte is 123 instead of 0: 8 bytes, '\{\"a\": 1\}'; this looks like plain JSON"),
@@ -71,9 +71,9 @@ def test_indexes_are_bounded_on_both_ways() -> None:
     deepest = [1] * MAX_INDEXES
     assert read_indexes(write_indexes(deepest), 0).indexes == tuple(deepest)
     for wrong in ([], [1] * (MAX_INDEXES + 1), [-1], [1 << 31]):
-        with pytest.raises(ValueError, match="leads to no message"):
+        with pytest.raises(ValueError, match="do not name a message"):
             write_indexes(wrong)
-    with pytest.raises(WireFormatError, match="say that there are 101"):
+    with pytest.raises(WireFormatError, match="has 101 message indexes"):
         read_indexes(b"\xca\x01" + b"\x02" * 101, 0)
     with pytest.raises(ValueError, match="32 bits"):
         write_prefix(1 << 32)

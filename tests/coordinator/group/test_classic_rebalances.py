@@ -43,7 +43,7 @@ def test_an_assignment_is_not_handed_out_in_a_later_generation() -> None:
     generation = reply.result().generation_id
     world.log.auto_commit = False
     world.sync(member, generation, {member: b"old"})
-    again = world.join(member, protocols=[("range", b"other metadata")])
+    again = world.join(member, protocols=[("range", b"different metadata")])
     assert again.result().generation_id == generation + 1, "begun before the assignment is committed"
     world.log.commit(world.log.log_end_offset)
     assert world.group().state is ClassicState.COMPLETING_REBALANCE
@@ -87,7 +87,7 @@ def test_a_sync_that_waits_hears_of_the_next_rebalance() -> None:
     leader = replies[0].result().leader
     follower = next(reply.result() for reply in replies if reply.result().member_id != leader)
     parked = world.sync(follower.member_id, follower.generation_id)
-    world.join(leader, protocols=[("range", b"other metadata")])
+    world.join(leader, protocols=[("range", b"different metadata")])
     assert parked.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 

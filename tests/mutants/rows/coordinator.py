@@ -9,7 +9,7 @@ ROWS = {
             "operations batched with a failing one are never answered",
         ),
         (
-            'logger.exception("the end of an operation of a coordinator failed")',
+            'logger.exception("a callback after an operation of a coordinator failed")',
             "raise",
             "one response that fails holds back those behind it",
         ),

@@ -124,7 +124,7 @@ def test_types_that_spark_does_not_have() -> None:
     deep: Any = "int"
     for _ in range(60):
         deep = {"type": "array", "items": deep}
-    with pytest.raises(SchemaError, match="more than 50 deep"):
+    with pytest.raises(SchemaError, match="more than 50 levels deep"):
         spark_type(normal(schema(deep)))
     wide: Any = record(field("x", "int"), name="T0")
     for level in range(1, 15):
@@ -239,9 +239,9 @@ def test_schemas_that_cannot_agree() -> None:
 
 
 def test_values_that_cannot_be_resolved_are_errors_of_their_own() -> None:
-    assert "type string is no int" in error("string", b"\x02a", "int")
-    assert "none that the reader's union takes" in error("string", b"\x02a", ["null", "int"])
-    assert "no symbol A, and no default" in error(
+    assert "type string does not fit the reader's type int" in error("string", b"\x02a", "int")
+    assert "the reader's union has no branch for" in error("string", b"\x02a", ["null", "int"])
+    assert "the symbol A, and has no default" in error(
         {"type": "enum", "name": "E", "symbols": ["A", "B"]}, b"\x00", {"type": "enum", "name": "E", "symbols": ["B"]}
     )
     found = read(["null", "int"], [b"\x00", b"\x02\x02"], "int")
@@ -253,22 +253,22 @@ def test_values_that_cannot_be_resolved_are_errors_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("given", "data", "why"),
     [
-        ("int", b"", "cut off after 0 bytes"),
-        ("int", b"\x02\x02", "bytes are left after a value of the Avro schema, 1 of 2"),
+        ("int", b"", "truncated after 0 bytes"),
+        ("int", b"\x02\x02", "1 of 2 bytes remain after a value of the Avro schema"),
         ("int", b"\x80\x80\x80\x80\x10", "has more than 32 bits"),
         ("long", b"\xff" * 9 + b"\x02", "more than 64 bits"),
         ("long", b"\x80" * 20, "more than 64 bits"),
-        ("double", b"1234567", "cut off after 7 bytes"),
-        ("boolean", b"", "cut off"),
+        ("double", b"1234567", "truncated after 7 bytes"),
+        ("boolean", b"", "truncated"),
         ("string", b"\x01a", "a length is -1"),
-        ("string", b"\x08abc", "4 bytes are to come, there are 3"),
+        ("string", b"\x08abc", "it needs 4 more bytes, there are 3"),
         ("string", b"\x02\xff", "utf8"),
-        (["null", "int"], b"\x04", "the union has 2 branches, and no 2"),
-        (["null", "int"], b"\x01", "the union has 2 branches, and no -1"),
-        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x01", "the enum has 1 symbols, and no -1"),
-        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "the enum has 1 symbols, and no 1"),
+        (["null", "int"], b"\x04", "the union has 2 branches, but the value has branch 2"),
+        (["null", "int"], b"\x01", "the union has 2 branches, but the value has branch -1"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x01", "the enum has 1 symbols, but the value has symbol -1"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "the enum has 1 symbols, but the value has symbol 1"),
         ({"type": "array", "items": "int"}, b"\xfe\xff\xff\xff\x0f", "there are fewer than"),
-        ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\x0f", "too many items without bytes"),
+        ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\x0f", "too many items of zero bytes"),
         ({"type": "map", "values": "null"}, b"\xfe\xff\xff\xff\x0f", "there are fewer than"),
         (DECIMAL, b"\x04\x7f\xff", "more than 4 digits"),
         (DECIMAL, b"\x00", "a decimal has no bytes"),
@@ -291,7 +291,7 @@ def test_what_a_reader_passes_over_is_bounded_too() -> None:
     writer = record(field("chain", NODE), field("a", "int"))
     reader = record(field("a", "int"))
     deep = b"\x02\x02" * 5000
-    assert "nests types more than 200 deep" in error(writer, deep, reader)
+    assert "nests types more than 200 levels deep" in error(writer, deep, reader)
 
 
 def test_one_bad_text_does_not_take_its_neighbours_along() -> None:

@@ -73,11 +73,11 @@ def test_spark_connect(tmp_path: Path) -> None:
     with SchemaRegistryServer() as server:
         output = _run([sys.executable, "-c", _CONNECT, server.url, _record(server)], tmp_path)
     assert "session: pyspark.sql.connect.session" in output
-    assert "registry: [('tea', None), (None, \"no schema is named: the first byte is 63" in output
+    assert "registry: [('tea', None), (None, \"the value does not name a schema: the first byte is 63" in output
     assert "avro: tea" in output
     assert "json: [1]" in output
     assert "written: True" in output
-    assert "failed: [USER_RAISED_EXCEPTION] no schema is named" in output
+    assert "failed: [USER_RAISED_EXCEPTION] the value does not name a schema" in output
 
 
 def test_a_declarative_pipeline(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PRINTED = (
     "|     0|Assam|  2.5|",
     "|Assam|unknown|",
-    "|this is no JSON o...|",
+    "|this is not JSON ...|",
     "|            {3}|            {3}|",
     "[00 00 00 00 ",
 )
@@ -110,7 +110,7 @@ def test_nothing_of_a_password_is_shown(spark: Any, server: SchemaRegistryServer
     reading = from_registry("value", server.url, subject="teas-value", basic_auth_user_info="me:topsecret")
     rows = column(spark, [b"x"]).select(reading)
     rows.explain(True)
-    with pytest.raises(Exception, match="no schema is named") as failed:
+    with pytest.raises(Exception, match="the value does not name a schema") as failed:
         rows.collect()
     with pytest.raises(RegistryError) as refused:
         from_registry("value", server.url, subject="teas-value", basic_auth_user_info="me:topsecret2")
@@ -123,8 +123,8 @@ def test_failures_are_one_line(spark: Any) -> None:
     from odradek.spark.functions import from_avro, from_json
 
     for rows, why in (
-        (column(spark, [b"\x02"]).select(from_avro("value", TEA)), "the value is cut off: 1 bytes are to come, there are 0"),
-        (column(spark, [b"{x"]).select(from_json("value", "a INT")), "this is no JSON of its type: 2 bytes, {x"),
+        (column(spark, [b"\x02"]).select(from_avro("value", TEA)), "the value is truncated: it needs 1 more bytes, there are 0"),
+        (column(spark, [b"{x"]).select(from_json("value", "a INT")), "this is not JSON of the column's type: 2 bytes, {x"),
     ):
         with pytest.raises(Exception, match="USER_RAISED_EXCEPTION") as failed:
             rows.collect()
@@ -139,14 +139,14 @@ def test_errors_keep_the_reason(spark: Any) -> None:
     assert rows.schema["read"].dataType.simpleString() == "struct<value:struct<name:string,price:double>,error:string>"
     first, second, third = [row.read for row in rows.collect()]
     assert (first.value.name, first.error) == ("a", None)
-    assert (second.value, second.error) == (None, "the value is cut off: 1 bytes are to come, there are 0")
+    assert (second.value, second.error) == (None, "the value is truncated: it needs 1 more bytes, there are 0")
     assert (third.value, third.error) == (None, None)
     texts = [b'{"a":1}', b'{"a":"x"}', b"", b"null", b"[" * 3000, b'{"a":1}, "b":', b'{"a":\xff}', None]
     read = column(spark, texts).select(
         from_json("value", '{"type":"object","properties":{"a":{"type":"integer"}}}', errors=True).alias("r")
     )
     found = [(row.r.value and row.r.value.a, row.r.error and row.r.error[:40]) for row in read.collect()]
-    bad = "this is no JSON of its type: "
+    bad = "this is not JSON of the column's type: "
     assert found[0] == (1, None)
     assert found[1:3] == [(None, f'{bad}9 bytes, {{"'), (None, f"{bad}there are n")]
     assert found[3] == found[7] == (None, None)
@@ -176,10 +176,10 @@ def test_json_and_protobuf_of_a_registry(spark: Any, server: SchemaRegistryServe
     found = [row.r.asDict(recursive=True) for row in read.collect()]
     assert found[0] == {"value": {"a": 5, "b": ["x"]}, "error": None}
     assert [each["error"] for each in found[1:]] == [
-        "no schema is named: 1 byte, 00",
-        "this is no JSON of its type: 1 byte, {",
+        "the value does not name a schema: 1 byte, 00",
+        "this is not JSON of the column's type: 1 byte, {",
         None,
-        "no schema is named: 0 bytes, ",
+        "the value does not name a schema: 0 bytes, ",
     ]
     assert len(server.requests) == reads > asked
     read = column(spark, [message, text]).select(
@@ -207,12 +207,12 @@ def test_arguments_that_do_not_fit(spark: Any, server: SchemaRegistryServer) -> 
 
     place = settings(server)
     for arguments, why in (
-        ({}, "subject or reader_schema is needed"),
-        ({"subject": "x", "reader_schema": '"int"'}, "one of them will do"),
-        ({"subject": "x", "version": 0}, "version must be latest or a number from 1, not 0"),
+        ({}, "give subject or reader_schema"),
+        ({"subject": "x", "reader_schema": '"int"'}, "give one of them"),
+        ({"subject": "x", "version": 0}, "version must be `latest` or a number of at least 1, not 0"),
         ({"subject": "x", "mode": "DROPMALFORMED"}, "mode must be FAILFAST or PERMISSIVE, not DROPMALFORMED"),
         ({"subject": "x", "errors": "yes"}, "errors must be True or False"),
-        ({"reader_schema": '"int"', "message": "M"}, "message is for Protobuf"),
+        ({"reader_schema": '"int"', "message": "M"}, "message is only for Protobuf"),
         ({"subject": "x", "no_such_key": "1"}, "no.such.key"),
     ):
         with pytest.raises(ConfigError, match=why):
@@ -221,7 +221,7 @@ def test_arguments_that_do_not_fit(spark: Any, server: SchemaRegistryServer) -> 
         from_registry("value", place, subject="nowhere")
     with pytest.raises(ConfigError, match="descriptors: /nowhere: No such file"):
         from_protobuf("value", "M", "/nowhere")
-    with pytest.raises(ConfigError, match="schema must be a type of Spark, DDL or a JSON Schema, not int"):
+    with pytest.raises(ConfigError, match="schema must be a Spark type, DDL or a JSON Schema, not int"):
         from_json("value", 5)  # type: ignore[arg-type]
 
 

@@ -77,12 +77,12 @@ def test_other_documents() -> None:
     [
         ({"$defs": {"n": obj(next={"$ref": "#/$defs/n"})}, "$ref": "#/$defs/n"}, "#/\\$defs/n of the JSON schema contains itself"),
         (obj(a={"$ref": "#"}), "contains itself"),
-        ({"$ref": "#/nowhere"}, "leads nowhere"),
-        ({"$ref": "gone.json"}, "refers to gone.json, which is none of its references"),
-        ({"type": "text"}, "text is no type of JSON Schema"),
-        (5, "a JSON schema is an object, not 5"),
-        (obj(a=5), "a JSON schema is an object, not 5"),
-        ({"anyOf": 5}, "anyOf of a JSON schema is a list"),
+        ({"$ref": "#/nowhere"}, "does not exist"),
+        ({"$ref": "gone.json"}, "refers to gone.json, which is not among its references"),
+        ({"type": "text"}, "text is not a type of JSON Schema"),
+        (5, "a JSON schema must be an object, not 5"),
+        (obj(a=5), "a JSON schema must be an object, not 5"),
+        ({"anyOf": 5}, "anyOf of a JSON schema must be a list"),
     ],
 )
 def test_schemas_that_have_no_type(schema: Any, why: str) -> None:
@@ -94,14 +94,14 @@ def test_schemas_are_bounded() -> None:
     deep: Any = INT
     for _ in range(60):
         deep = {"type": "array", "items": deep}
-    with pytest.raises(SchemaError, match="more than 50 deep"):
+    with pytest.raises(SchemaError, match="more than 50 levels deep"):
         ddl(deep)
     definitions: dict[str, Any] = {"t0": obj(x=INT)}
     for level in range(1, 15):
         definitions[f"t{level}"] = obj(a={"$ref": f"#/$defs/t{level - 1}"}, b={"$ref": f"#/$defs/t{level - 1}"})
     with pytest.raises(SchemaError, match="more than 10000 fields"):
         ddl({"$ref": "#/$defs/t14", "$defs": definitions})
-    with pytest.raises(SchemaError, match="is no JSON"):
+    with pytest.raises(SchemaError, match="is not JSON"):
         json_schema_type("{")
 
 

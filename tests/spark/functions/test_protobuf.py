@@ -116,17 +116,17 @@ def test_messages_that_contain_themselves() -> None:
         type_of(name="Node")
     assert type_of(protobuf_options({"recursive.fields.max.depth": 1}), "Node") == "struct<value:bigint>"
     assert type_of(protobuf_options({"recursive.fields.max.depth": "2"}), "Node") == "struct<value:bigint,next:struct<value:bigint>>"
-    with pytest.raises(SchemaError, match="has no fields that could be columns"):
+    with pytest.raises(SchemaError, match="has no fields that can be columns"):
         type_of(name="Empty")
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"mode": "x"}, "mode is no option of from_protobuf; there are emit.default.values"),
-        ({"enums_as_ints": "true"}, "enums_as_ints is no option"),
+        ({"mode": "x"}, "mode is not an option of from_protobuf; the options are emit.default.values"),
+        ({"enums_as_ints": "true"}, "enums_as_ints is not an option"),
         ({"enums.as.ints": "yes"}, "enums.as.ints must be true or false, not yes"),
-        ({"recursive.fields.max.depth": "11"}, "must be a number of 10 at most"),
+        ({"recursive.fields.max.depth": "11"}, "must be a number of at most 10"),
     ],
 )
 def test_options_that_are_none(given: dict[str, str], why: str) -> None:
@@ -168,7 +168,7 @@ def test_an_enum_without_a_name_is_shown_by_its_number() -> None:
 @pytest.mark.parametrize("data", [b"\xff", b"\x2a\xff\x01", b"\x62\x01\xff", b"\x0b", encoded(VALUE)[:-3]])
 def test_hostile_bytes(data: bytes) -> None:
     found = read([data, encoded(VALUE)])
-    assert "this is no message all.All: " in str(found.errors[0])
+    assert "malformed message all.All: " in str(found.errors[0])
     assert found.values.to_pylist()[0] is None
     assert found.errors[1] is None
 
@@ -185,7 +185,7 @@ def test_a_message_nested_too_deep_is_no_message() -> None:
     for _ in range(200):
         size = len(data)
         data = b"\x12" + (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + data
-    assert "this is no message" in str(read([data], Options(recursive_fields_max_depth=2), "Node").errors[0])
+    assert "malformed message" in str(read([data], Options(recursive_fields_max_depth=2), "Node").errors[0])
 
 
 class _Source:
@@ -221,10 +221,10 @@ def test_records_of_other_schemas_go_by_numbers_of_fields_and_those_of_other_mes
     assert [each and each[:40] for each in found.errors] == [
         None,
         None,
-        "this is a message all.Node, and the colu",
-        "schema 2 is of type AVRO; PROTOBUF is ex",
+        "the value is a message all.Node, but the",
+        "schema 2 has the type AVRO instead of PR",
         "there is no 9",
-        "no schema is named: the first byte is 8 ",
+        "the value does not name a schema: the fi",
     ]
     asked = source.asked
     reader.read(records[:3] * 100)

@@ -42,10 +42,10 @@ def test_places(source: Any, settings: dict[str, Any], place: Place) -> None:
     [
         (5, {}, "source must be the URL"),
         ([], {}, "source must be the URL"),
-        ({"max.retries": 1}, {}, "schema.registry.url names no registry"),
+        ({"max.retries": 1}, {}, "schema.registry.url does not name any registry"),
         ({"url": "folder"}, {}, "must be http"),
         (["folder"], {}, "must be http"),
-        (URL, {"url": URL}, "and a source too"),
+        (URL, {"url": URL}, "excludes the argument source"),
         ({"url": URL, "max.retries": 1}, {"max_retries": 2}, "max.retries is given twice"),
     ],
 )

@@ -70,7 +70,7 @@ class Peer:
             return await self._cluster.call(self._node, request, response, at_most=at_most, timeout_s=self.timeout_ms / 1000)
         except UnsupportedVersionError as error:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"the broker is too old for this: {ApiKey(request.API_KEY).name} {error}"
+                ErrorCode.UNSUPPORTED_VERSION, f"the broker is too old for this call: {ApiKey(request.API_KEY).name} {error}"
             ) from None
 
 
@@ -269,7 +269,7 @@ class Asking(Generic[K, V]):
             async with asyncio.timeout(left_ms / 1000):
                 return await action()
         except TimeoutError:
-            return NotHeard(ErrorCode.REQUEST_TIMED_OUT, "no connection in time")
+            return NotHeard(ErrorCode.REQUEST_TIMED_OUT, "no connection was made within the time limit")
         except ConnectionLost as error:
             return NotHeard(as_kafka_error(error).code, str(error))
         except KafkaError as error:

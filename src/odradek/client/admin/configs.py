@@ -89,7 +89,9 @@ class ConfigCalls(AdminBase):
         async def ask(peer: Peer) -> list[ConfigResource]:
             only_metrics = wanted == ["client_metrics"]
             if peer.version(ApiKey.LIST_CONFIG_RESOURCES) < _TYPES_SINCE and not only_metrics:
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker lists only client metrics: it is older than Kafka 4.1")
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION, "the broker can list only client-metrics resources: it is older than Kafka 4.1"
+                )
             request = ListConfigResourcesRequest(
                 resource_types=numbers if peer.version(ApiKey.LIST_CONFIG_RESOURCES) >= _TYPES_SINCE else []
             )

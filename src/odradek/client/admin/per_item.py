@@ -44,7 +44,7 @@ def raising_only(
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-_RAISES = "Raises the KafkaError of the first item that failed; the others may be done then."
+_RAISES = "Raises the KafkaError of the first item that failed; the other items may have succeeded."
 
 
 def _named(plain: F, method: Callable[..., Any]) -> F:

@@ -136,7 +136,7 @@ class SecurityCalls(AdminBase):
         }
         for each in salts:
             if not each.password:
-                raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"the password of user {each.user} is empty")
+                raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"the password of user {each.user} must not be empty")
 
         async def ask(peer: Peer, users: Sequence[str]) -> Outcomes[str, None]:
             asked = set(users)

@@ -80,10 +80,10 @@ def decode_assignment(data: bytes | memoryview) -> Assigned:
 
 def _version(data: bytes | memoryview) -> int:
     if len(data) < _VERSION.size:
-        raise ProtocolError("a member's words in the consumer protocol have no version")
+        raise ProtocolError("a member's metadata in the consumer protocol has no version")
     version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
-        raise ProtocolError(f"version {version} of the consumer protocol")
+        raise ProtocolError(f"version {version} of the consumer protocol is not supported")
     return min(version, _LATEST)
 
 

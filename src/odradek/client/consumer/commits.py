@@ -167,7 +167,7 @@ class Committer:
             limit = self._cluster.config[DEFAULT_API_TIMEOUT_MS] if timeout_s is None else int(timeout_s * 1000)
             await self._committing(offsets, limit, self._take_turn(), again=True, in_rebalance=True)
         except OdradekError as error:
-            _LOG.warning("group %s: the commit before partitions are given up failed: %s", self._coordinator.key, error)
+            _LOG.warning("group %s: the commit before partitions are revoked failed: %s", self._coordinator.key, error)
 
     def _take_turn(self) -> _Turn:
         self._last_turn = _Turn(self._last_turn)

@@ -20,7 +20,9 @@ class RecordDeserializationError(SerializationError):
     """
 
     def __init__(self, topic_partition: TopicPartition, offset: int, part: str, error: Exception, record: ConsumerRecord) -> None:
-        super().__init__(f"the {part} of {topic_partition} at offset {offset} cannot be deserialized: {error}; seek past it to go on")
+        super().__init__(
+            f"the {part} of {topic_partition} at offset {offset} cannot be deserialized: {error}; seek past the record to continue"
+        )
         self.topic_partition = topic_partition
         self.offset = offset
         self.part = part

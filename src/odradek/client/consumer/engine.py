@@ -160,7 +160,8 @@ class ConsumerEngine:
             raise ClientClosed("the consumer is closed")
         if isinstance(topics, SubscriptionPattern) and not uses_consumer_protocol(self._config):
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, "a SubscriptionPattern needs group.protocol=consumer; use re.compile() with classic"
+                ErrorCode.UNSUPPORTED_VERSION,
+                "a SubscriptionPattern needs group.protocol=consumer; use re.compile() with group.protocol=classic",
             )
         if self.group is not None and self.group.is_departing:
             self._depart_in_background(self.group)
@@ -248,7 +249,7 @@ class ConsumerEngine:
 
     def _committer(self) -> Committer:
         if self.committer is None:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group.id: groups and committed offsets need one")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group.id, which groups and committed offsets need")
         return self.committer
 
     def _offsets(self, given: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -278,7 +279,7 @@ class ConsumerEngine:
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
         """Continue at the offset. Raises ValueError for an impossible offset or a partition that is not assigned, TypeError for no int."""
         if isinstance(offset, int) and offset < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError("an offset is at least 0; for the ends of the log use seek_to_beginning and seek_to_end")
+            raise ValueError("an offset must be at least 0; for the ends of the log use seek_to_beginning and seek_to_end")
         offset = checked_offset(offset)
         self.hand_out.take_back(partition)
         self.fetcher.seek(partition, offset, leader_epoch)
@@ -458,7 +459,7 @@ class ConsumerEngine:
     async def _serve(self, deadline: float) -> Call | None:
         """Do the group's work before records are handed out; return a call that the application has to make, None for none."""
         if self.calling:
-            raise OdradekError("poll() cannot be called by a rebalance listener or a callback")
+            raise OdradekError("poll() must not be called by a rebalance listener or a callback")
         self._raise_closed()
         self._raise_wakeup()
         if self.committer is None:
@@ -530,7 +531,7 @@ class ConsumerEngine:
         """
         need_pyarrow()
         if self.deserializers is not None:
-            raise OdradekError("Arrow batches hold the bytes as they are: a consumer with deserializers hands out none")
+            raise OdradekError("Arrow batches contain undecoded bytes: they need a consumer without deserializers")
         deadline = self._loop.time() + timeout_s
         while True:
             found = await self.ready(max(deadline - self._loop.time(), 0.0), decoded=False)

@@ -207,7 +207,7 @@ class FetchLoop:
                     return [None] * len(plan.targets)
             found = fetched_partitions(response, by_id, self._settings.isolation == READ_COMMITTED)
             if not session.answered(response.session_id, found):
-                raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, "the broker answers about other partitions than it was asked for")
+                raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, "the broker's response contains partitions that were not requested")
         except BaseException:
             session.lost()
             raise

@@ -263,7 +263,8 @@ class GroupDriver:
         member = self.membership.metadata()
         if self.membership.rebalancing:
             return KafkaError(
-                ErrorCode.REBALANCE_IN_PROGRESS, f"offsets of group {member.group_id} cannot be committed in a rebalance: call poll() first"
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                f"offsets of group {member.group_id} cannot be committed during a rebalance: call poll() first",
             )
         if not self.membership.is_member:
             return CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, member.group_id)
@@ -322,7 +323,7 @@ class GroupDriver:
         try:
             response = await self._coordinator.call(send.request, send.response, timeout_s=send.timeout_ms / 1000)
         except ProtocolError as error:
-            failure: KafkaError | None = KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the coordinator cannot be asked: {error}")
+            failure: KafkaError | None = KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the request to the coordinator failed: {error}")
             response = None
         except (ConnectionLost, OdradekError) as error:
             failure, response = as_kafka_error(error), None

@@ -26,7 +26,7 @@ class NoOffsetForPartition(OdradekError, ValueError):
     """Partition without a position, with auto.offset.reset=none (org.apache.kafka.clients.consumer.NoOffsetForPartitionException)."""
 
     def __init__(self, partition: TopicPartition) -> None:
-        super().__init__(f"{partition} has no position and auto.offset.reset is none: seek first")
+        super().__init__(f"{partition} has no position and auto.offset.reset=none: call seek() first")
         self.partition = partition
 
 

@@ -21,7 +21,7 @@ def resource_type(kind: str) -> int:
     """Return Kafka's number for the kind of resource. Raise ValueError for an unknown kind."""
     number = RESOURCE_TYPES.get(kind)
     if number is None:
-        raise ValueError(f"a config resource is one of {', '.join(RESOURCE_TYPES)}, not {kind!r}")
+        raise ValueError(f"a config resource must be one of {', '.join(RESOURCE_TYPES)}, not {kind!r}")
     return number
 
 
@@ -39,7 +39,7 @@ def broker_of(resource: ConfigResource) -> int | None:
     if resource.kind not in ("broker", "broker_logger") or not resource.name:
         return None
     if not (resource.name.isascii() and resource.name.isdigit()):
-        raise ValueError(f"a broker is named by its number, not {resource.name!r}")
+        raise ValueError(f"a broker resource must be the number of a broker, not {resource.name!r}")
     return int(resource.name)
 
 
@@ -94,7 +94,7 @@ def alter_request(changes: Mapping[ConfigResource, Iterable[ConfigChange]], vali
 def _change(change: ConfigChange) -> IncrementalAlterConfigsRequest.AlterableConfig:
     operation = _OPERATIONS.get(change.operation)
     if operation is None:
-        raise ValueError(f"a change of {change.name} is one of {', '.join(_OPERATIONS)}, not {change.operation!r}")
+        raise ValueError(f"the operation for {change.name} must be one of {', '.join(_OPERATIONS)}, not {change.operation!r}")
     return IncrementalAlterConfigsRequest.AlterableConfig(name=change.name, config_operation=operation, value=change.value)
 
 

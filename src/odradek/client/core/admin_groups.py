@@ -40,7 +40,8 @@ def list_groups_request(states: Iterable[GroupState], types: Iterable[GroupType]
     for name, given, since in (("states", request.states_filter, STATES_SINCE), ("types", request.types_filter, TYPES_SINCE)):
         if given and version < since:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"the broker serves LIST_GROUPS up to {version}, asking by {name} needs version {since}"
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the broker supports LIST_GROUPS up to version {version}; filtering by {name} needs version {since}",
             )
     return request
 
@@ -68,7 +69,7 @@ def described_classic_groups(response: DescribeGroupsResponse, coordinator: Brok
         error = outcome(group.error_code, group.error_message, f"group {group.group_id}")
         if error is None and group.group_state == GroupState.DEAD and group.error_message is None:
             # Before version 6 the broker describes a group that does not exist as a dead group (KIP-1043).
-            error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} not found")
+            error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} does not exist")
         try:
             found[group.group_id] = error or _classic_group(group, coordinator)
         except ProtocolError as unread:

@@ -62,7 +62,7 @@ class Items(Generic[K, V]):
         again: list[K] = []
         for key in asked:
             if key not in answers:
-                self._done[key] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer leaves out {self._name(key)}")
+                self._done[key] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not contain {self._name(key)}")
                 continue
             answer = answers[key]
             if isinstance(answer, NotHeard) or (isinstance(answer, KafkaError) and answer.code in self._retried):

@@ -78,7 +78,7 @@ def described_quorum(response: DescribeQuorumResponse) -> QuorumInfo:
                 }
                 voters, observers = _replicas(part.current_voters), _replicas(part.observers)
                 return QuorumInfo(part.leader_id, part.leader_epoch, part.high_watermark, voters, observers, nodes)
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer is not about {_METADATA_TOPIC}")
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the response does not describe {_METADATA_TOPIC}")
 
 
 def _replicas(states: Iterable[DescribeQuorumResponse.ReplicaState]) -> tuple[QuorumReplicaState, ...]:

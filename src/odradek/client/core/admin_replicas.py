@@ -132,7 +132,7 @@ def elected_leaders(response: ElectLeadersResponse, asked: Sequence[TopicPartiti
             partition = TopicPartition(topic.topic, part.partition_id)
             found[partition] = outcome(part.error_code, part.error_message, f"leader of {partition}")
     for partition in asked or ():
-        found.setdefault(partition, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer leaves out {partition}"))
+        found.setdefault(partition, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not contain {partition}"))
     return found
 
 

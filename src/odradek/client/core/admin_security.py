@@ -258,7 +258,7 @@ def describe_quotas_request(components: Iterable[ClientQuotaFilterComponent], st
     wanted: list[DescribeClientQuotasRequest.ComponentData] = []
     for each in components:
         if each.entity_type not in _FIELDS:
-            raise ValueError(f"an entity is one of {', '.join(_FIELDS)}, not {each.entity_type!r}")
+            raise ValueError(f"an entity type must be one of {', '.join(_FIELDS)}, not {each.entity_type!r}")
         kind = _ANY if each.name is None else _DEFAULT if not each.name else _EXACT
         wanted.append(
             DescribeClientQuotasRequest.ComponentData(

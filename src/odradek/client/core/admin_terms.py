@@ -42,7 +42,7 @@ def known(kind: type[Word], text: str) -> Word:
     found = word(kind, text)
     if found.value == "Unknown" and text.lower() != "unknown":
         words = ", ".join(each.value for each in kind if each.value != "Unknown")
-        raise ValueError(f"{text!r} is none of {words}")
+        raise ValueError(f"{text!r} must be one of {words}")
     return found
 
 

@@ -146,7 +146,7 @@ class TopicPages:
         if self._cursor is None:
             return False
         if self._cursor == before:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker answers the same page of partitions again and again")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker returns the same page of partitions repeatedly")
         first = self._cursor.topic_name
         self._left = [name for name in self._left if name >= first]
         return True
@@ -223,7 +223,7 @@ def too_old_for(specs: Mapping[TopicPartition, int], version: int) -> Outcomes[T
     return {
         partition: KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"the broker serves LIST_OFFSETS up to {version}, {OffsetSpec(spec).name} of {partition} needs version {since}",
+            f"the broker supports LIST_OFFSETS up to version {version}; {OffsetSpec(spec).name} of {partition} needs version {since}",
         )
         for partition, spec in specs.items()
         if version < (since := _SINCE.get(spec, 0))  # type: ignore[call-overload]

@@ -30,7 +30,7 @@ FIRST_EPOCH_ENDS = 3
 LAST_PRODUCE_OF_ADDED_PARTITIONS = 11
 """Last version of Produce that needs AddPartitionsToTxn; in later versions the leader adds partitions to the transaction (KIP-890)."""
 
-_NO_ANSWER = BatchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, message="the broker's answer leaves this partition out")
+_NO_ANSWER = BatchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, message="the broker's response does not contain this partition")
 
 
 def topic_ids(view: ClusterView, topics: Iterable[str]) -> dict[str, UUID] | None:

@@ -194,7 +194,7 @@ class Fetcher(Positions):
             return
         end, next_offset, epoch = whole_batches(answer.records, target.offset)
         if end == 0:
-            corrupt = f"{target.topic_partition} at offset {target.offset}: the broker sent no whole batch"
+            corrupt = f"{target.topic_partition} at offset {target.offset}: the broker sent no complete batch"
             self.refuse(position, KafkaError(ErrorCode.CORRUPT_MESSAGE, corrupt))
             return
         position.chunks.append(

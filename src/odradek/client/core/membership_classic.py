@@ -198,7 +198,7 @@ class ClassicMembership(Outbox):
             self._work, self._next = self._next, None
         if self._join_again_after is work and not self._lost:
             self._join_again_after = None
-            self.request_rejoin("partitions were given up to others", now_ms)
+            self.request_rejoin("partitions were revoked for other members", now_ms)
         self._advance(now_ms)
 
     def leave(self, now_ms: int, *, reason: str, stay: bool | None) -> Send | None:
@@ -271,8 +271,8 @@ class ClassicMembership(Outbox):
 
     def _expire(self, now_ms: int) -> None:
         _LOG.warning(
-            "group %s: poll() was not called for max.poll.interval.ms (%d): leaving; handle fewer records at once (max.poll.records),"
-            " or allow more time",
+            "group %s: poll() was not called for max.poll.interval.ms (%d): leaving the group; lower max.poll.records or raise "
+            "max.poll.interval.ms",
             self.settings.group_id,
             self.settings.max_poll_interval_ms,
         )
@@ -365,7 +365,7 @@ class ClassicMembership(Outbox):
         elif ticket == self._joining:
             self._joining = None
             if error.code.retriable or error.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
-                self._join_later(f"no answer: {error}", now_ms)
+                self._join_later(f"no response: {error}", now_ms)
             else:
                 self._fail(error, now_ms)
 
@@ -392,7 +392,7 @@ class ClassicMembership(Outbox):
         self._beat_at_ms = now_ms + self.settings.heartbeat_interval_ms
         if response.protocol_name not in self._assignors:
             self._fail(
-                KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group chose {response.protocol_name!r}, unknown here"), now_ms
+                KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group's assignor {response.protocol_name!r} is unknown"), now_ms
             )
             return
         if response.leader != response.member_id:
@@ -401,7 +401,7 @@ class ClassicMembership(Outbox):
         try:
             self._said = {member.member_id: decode_subscription(member.metadata) for member in response.members}
         except ProtocolError as error:
-            self._unreadable(f"a member's subscription cannot be read: {error}", now_ms)
+            self._unreadable(f"the subscription of a member is malformed: {error}", now_ms)
             return
         self._instances = {member.member_id: member.group_instance_id for member in response.members}
         self._skip_assignment = response.skip_assignment
@@ -444,7 +444,7 @@ class ClassicMembership(Outbox):
             try:
                 assigned = decode_assignment(response.assignment)
             except ProtocolError as unreadable:
-                self._unreadable(f"the assignment cannot be read: {unreadable}", now_ms)
+                self._unreadable(f"the assignment is malformed: {unreadable}", now_ms)
                 return
             self._assigned(assigned.partitions, now_ms)
         elif error in _FORGOTTEN:
@@ -552,7 +552,7 @@ class ClassicMembership(Outbox):
 
 _ADVICE: Mapping[ErrorCode, str] = {
     ErrorCode.FENCED_INSTANCE_ID: ": another consumer uses the same group.instance.id",
-    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ": no assignor of partition.assignment.strategy is one that all other members have",
-    ErrorCode.INVALID_SESSION_TIMEOUT: ": session.timeout.ms is outside of what the broker allows",
-    ErrorCode.GROUP_MAX_SIZE_REACHED: ": the group has as many members as it may have",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ": no assignor in partition.assignment.strategy is supported by all other members",
+    ErrorCode.INVALID_SESSION_TIMEOUT: ": session.timeout.ms is outside of the range that the broker allows",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: ": the group has reached its maximum number of members",
 }

@@ -202,8 +202,8 @@ class ConsumerMembership(Outbox):
 
     def _expire(self, now_ms: int) -> None:
         _LOG.warning(
-            "group %s: poll() was not called for max.poll.interval.ms (%d): leaving; handle fewer records at once (max.poll.records),"
-            " or allow more time",
+            "group %s: poll() was not called for max.poll.interval.ms (%d): leaving the group; lower max.poll.records or raise "
+            "max.poll.interval.ms",
             self.settings.group_id,
             self.settings.max_poll_interval_ms,
         )
@@ -397,6 +397,6 @@ class ConsumerMembership(Outbox):
 
 _ADVICE: Mapping[ErrorCode, str] = {
     ErrorCode.FENCED_INSTANCE_ID: "another consumer uses the same group.instance.id",
-    ErrorCode.UNRELEASED_INSTANCE_ID: "another consumer still uses the same group.instance.id, or its session has not ended yet",
-    ErrorCode.UNSUPPORTED_VERSION: "the cluster does not serve group.protocol=consumer; use classic",
+    ErrorCode.UNRELEASED_INSTANCE_ID: "another consumer uses the same group.instance.id, or its session has not ended yet",
+    ErrorCode.UNSUPPORTED_VERSION: "the cluster does not support group.protocol=consumer; use classic",
 }

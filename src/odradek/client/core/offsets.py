@@ -33,8 +33,8 @@ class CommitFailed(KafkaError):
     def __init__(self, code: ErrorCode, group_id: str) -> None:
         super().__init__(
             code,
-            f"offsets of group {group_id} are not committed: the group has rebalanced and may have given the partitions to another member;"
-            " if poll() was called too seldom, raise max.poll.interval.ms or lower max.poll.records",
+            f"offsets of group {group_id} are not committed: the group has rebalanced and may have assigned the partitions to "
+            "another member; if poll() is called too rarely, raise max.poll.interval.ms or lower max.poll.records",
         )
 
 

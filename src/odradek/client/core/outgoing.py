@@ -99,14 +99,14 @@ def checked_topic(topic: object) -> str:
     if not isinstance(topic, str):
         raise TypeError(f"a topic must be a str, not {type(topic).__name__}")
     if _check_text("a topic", topic) > _LONGEST_STRING:
-        raise ValueError(f"a topic has a name of at most {_LONGEST_STRING} bytes")
+        raise ValueError(f"the name of a topic must have at most {_LONGEST_STRING} bytes")
     return topic
 
 
 def checked_place(where: object) -> TopicPartition:
     """Return a partition of a topic. Raises TypeError or ValueError unless it is a topic's name and a number that a request can carry."""
     if not isinstance(where, tuple) or len(where) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise TypeError(f"a partition is a TopicPartition, or its topic and number, not {where!r}")
+        raise TypeError(f"a partition must be a TopicPartition, or a pair of topic and number, not {where!r}")
     topic, partition = where  # pyright: ignore[reportUnknownVariableType]
     return TopicPartition(checked_topic(topic), checked_partition(partition))  # pyright: ignore[reportUnknownArgumentType]
 
@@ -124,13 +124,13 @@ def checked_batch(payload: object, record_count: object) -> bytes:
     try:
         header = read_header(copied)
     except (KafkaError, ProtocolError) as error:
-        raise ValueError(f"this is no record batch: {error}") from None
+        raise ValueError(f"malformed record batch: {error}") from None
     if header.magic != MAGIC_V2 or header.batch_length + LOG_OVERHEAD != len(copied) or header.is_control:
-        raise ValueError(f"this is not one whole record batch of magic {MAGIC_V2} with records of an application")
+        raise ValueError(f"the bytes must be exactly one record batch of magic {MAGIC_V2} without control records")
     if header.record_count != count:
         raise ValueError(f"the record batch has {header.record_count} records, not {count}")
     if not check_crc(copied, 0, header):
-        raise ValueError("the record batch does not have the checksum (CRC-32C) that it says")
+        raise ValueError("the checksum (CRC-32C) of the record batch is wrong")
     return copied
 
 
@@ -160,4 +160,4 @@ def _check_text(what: str, text: str) -> int:
     try:
         return len(text.encode())
     except UnicodeEncodeError as error:
-        raise ValueError(f"{what} must be text that UTF-8 can write: {error}") from None
+        raise ValueError(f"{what} must be text that can be encoded as UTF-8: {error}") from None

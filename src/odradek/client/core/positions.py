@@ -125,7 +125,8 @@ class OffsetOutOfRange(KafkaError):
     def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset {offset} of {topic_partition} is not in the log (any more); seek, or set auto.offset.reset to earliest or latest",
+            f"offset {offset} of {topic_partition} is not in the log, or no longer in it; seek, or set auto.offset.reset to "
+            "earliest or latest",
         )
         self.topic_partition = topic_partition
         self.offset = offset
@@ -138,8 +139,8 @@ class TopicRecreated(OffsetOutOfRange):
         KafkaError.__init__(
             self,
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset {offset} of {topic_partition} is of a topic that was deleted and created again;"
-            " seek, or set auto.offset.reset to earliest or latest",
+            f"offset {offset} belongs to a former topic {topic_partition}, which was deleted and created again; seek, or set "
+            "auto.offset.reset to earliest or latest",
         )
         self.topic_partition = topic_partition
         self.offset = offset
@@ -156,7 +157,7 @@ class LogTruncation(OffsetOutOfRange):
             self,
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"the log of {topic_partition} was truncated below offset {offset} of leader epoch {leader_epoch}; "
-            + ("where it diverges is not known" if divergent is None else f"it diverges at offset {divergent.offset}")
+            + ("the diverging offset is unknown" if divergent is None else f"it diverges at offset {divergent.offset}")
             + ": seek, or set auto.offset.reset to earliest or latest",
         )
         self.topic_partition = topic_partition

@@ -94,7 +94,7 @@ class Resets:
                     self._positions.positioned(target.topic_partition, target.generation, answer.offset, answer.leader_epoch)
             else:
                 stale = stale or code in LEADERSHIP_ERRORS
-                why = "the broker left out" if answer is None else "looking for"
+                why = "the broker's response does not contain" if answer is None else "looking for"
                 self._failed(target, KafkaError(code, f"{why} the position of {target.topic_partition}"), now_ms)
         return stale
 

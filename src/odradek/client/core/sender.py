@@ -499,7 +499,7 @@ class Sender:
                 (record.timestamp, record.key, record.value, record.headers) for record in decode_records(batch.payload or b"")
             ]
         except (KafkaError, ProtocolError) as error:
-            reason = f"{batch.record_count} record(s) for {batch.topic_partition} are too large and cannot be divided: {error}"
+            reason = f"{batch.record_count} record(s) for {batch.topic_partition} are too large and cannot be split: {error}"
             self._give_up(batch, KafkaError(ErrorCode.MESSAGE_TOO_LARGE, reason), certain=True)
             return
         limit = min(self._config.batch_size, max(batch.size // 2, 1))
@@ -565,7 +565,7 @@ class Sender:
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT,
             f"{batch.record_count} record(s) for {batch.topic_partition} were not delivered within {waited} ms"
-            + (f"; the last trouble was: {self.trouble}" if self.trouble else " (delivery.timeout.ms)"),
+            + (f"; the last error was: {self.trouble}" if self.trouble else " (delivery.timeout.ms)"),
         )
 
 

@@ -70,7 +70,7 @@ def _number(form: str) -> Codec:
 
     def write(value: object) -> bytes:
         if isinstance(value, bool):
-            raise TypeError("a bool is no number")
+            raise TypeError("a bool is not a number")
         return packed.pack(value)
 
     def read(data: bytes) -> Any:
@@ -87,13 +87,13 @@ def _write_double(value: Any) -> bytes:
 def _write_bytes(value: object) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)  # pyright: ignore[reportUnknownArgumentType]
-    raise TypeError(f"it is no bytes but {_named(value)}")
+    raise TypeError(f"it must be bytes, not {_named(value)}")
 
 
 def _write_text(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode()
-    raise TypeError(f"it is no str but {_named(value)}")
+    raise TypeError(f"it must be a str, not {_named(value)}")
 
 
 def _write_json(value: object) -> bytes:
@@ -103,7 +103,7 @@ def _write_json(value: object) -> bytes:
 def _write_uuid(value: object) -> bytes:
     if isinstance(value, UUID):
         return str(value).encode()
-    raise TypeError(f"it is no uuid.UUID but {_named(value)}")
+    raise TypeError(f"it must be a uuid.UUID, not {_named(value)}")
 
 
 def _read_uuid(data: bytes) -> UUID:
@@ -113,17 +113,17 @@ def _read_uuid(data: bytes) -> UUID:
 def _write_boolean(value: object) -> bytes:
     if isinstance(value, bool):
         return b"\x01" if value else b"\x00"
-    raise TypeError(f"it is no bool but {_named(value)}")
+    raise TypeError(f"it must be a bool, not {_named(value)}")
 
 
 def _read_boolean(data: bytes) -> bool:
     if data not in (b"\x00", b"\x01"):
-        raise ValueError("a boolean is one byte, 0 or 1")
+        raise ValueError("a boolean must be one byte, 0 or 1")
     return data == b"\x01"
 
 
 def _void(_: object) -> Any:
-    raise ValueError("it has to be null")
+    raise ValueError("it must be null")
 
 
 def _named(value: object) -> str:

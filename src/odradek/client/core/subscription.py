@@ -74,7 +74,8 @@ class Subscription:
     def _become(self, kind: Kind) -> None:
         if self.kind not in (Kind.NOTHING, kind):
             raise OdradekError(
-                f"this consumer reads {self.kind.value}: topics, patterns and assigned partitions exclude one another; unsubscribe() first"
+                f"this consumer uses {self.kind.value}: topics, patterns and assigned partitions exclude one another; call "
+                "unsubscribe() first"
             )
         self.kind = kind
 
@@ -102,6 +103,6 @@ def _names(topics: Iterable[str]) -> list[str]:
     names = list(topics)
     for name in names:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"a topic to subscribe to is a name, not {name!r}")
+            raise ValueError(f"a topic to subscribe to must be a name, not {name!r}")
         checked_topic(name)
     return names

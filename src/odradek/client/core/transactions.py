@@ -73,7 +73,7 @@ class State(Enum):
     READY = "no transaction has begun"
     IN_TRANSACTION = "a transaction is under way"
     COMMITTING = "the transaction is being committed"
-    PREPARED = "the transaction is prepared, and ended by whoever it was handed to"
+    PREPARED = "the transaction is prepared, and an external coordinator ends it"
     ABORTING = "the transaction is being aborted"
     ABORTABLE = "the transaction has failed and must be aborted"
     FATAL = "the producer has failed and must be closed"

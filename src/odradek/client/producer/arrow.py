@@ -61,7 +61,7 @@ class RowEncoder:
         records cannot have, and for headers without a name. Raises KeyError without `value`.
         """
         if unknown := [name for name in rows.schema.names if name not in COLUMNS]:
-            raise ValueError(f"{topic}: rows have a column {unknown[0]!r}; those of records are {', '.join(COLUMNS)}")
+            raise ValueError(f"{topic}: rows have an unknown column {unknown[0]!r}; the columns of records are {', '.join(COLUMNS)}")
         if "value" not in rows.schema.names:
             raise KeyError("value")
         pieces = [_checked(topic, piece) for piece in (rows.to_batches() if hasattr(rows, "to_batches") else [rows])]
@@ -69,7 +69,7 @@ class RowEncoder:
             _check_partition(topic, partition, partitions)
         if "partition" in rows.schema.names:
             if partition is not None:
-                raise ValueError(f"{topic}: a partition for all rows, and a column 'partition', contradict one another")
+                raise ValueError(f"{topic}: give either a partition for all rows or a column 'partition', not both")
             for number in [number for piece in pieces for number in _asked(piece).unique().to_pylist() if number is not None]:
                 _check_partition(topic, number, partitions)
         return self._encoded(pieces, len(partitions), partition, stamp_ms)
@@ -122,18 +122,18 @@ def _checked(topic: str, piece: pa.RecordBatch) -> pa.RecordBatch:
                 _check_names(column.flatten())
                 piece = piece.set_column(index, name, column)
         except (pa.ArrowException, NotImplementedError, ValueError) as error:
-            raise ValueError(f"{topic}: the column {name!r} of rows cannot be that of records: {error}") from None
+            raise ValueError(f"{topic}: the column {name!r} cannot be used for records: {error}") from None
     return piece
 
 
 def _check_names(headers: pa.StructArray) -> None:
     if headers.null_count or headers.field("key").null_count:
-        raise ValueError("a header has no name")
+        raise ValueError("a header must have a name")
 
 
 def _check_partition(topic: str, number: int, partitions: Sequence[int]) -> None:
     if number not in partitions:
-        raise ValueError(f"Topic {topic} has partitions 0 to {len(partitions) - 1}, but a row asks for {number}")
+        raise ValueError(f"Topic {topic} has partitions 0 to {len(partitions) - 1}, but a row names partition {number}")
 
 
 def _asked(rows: pa.RecordBatch) -> pa.Array:

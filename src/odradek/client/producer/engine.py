@@ -325,7 +325,8 @@ class ProducerEngine:
     def no_room(self) -> KafkaError:
         """Return the error of a record for which no memory became free within max.block.ms."""
         return KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT, f"buffer.memory is full and nothing was acknowledged within {self.max_block_ms} ms (max.block.ms)"
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"buffer.memory is full, and no record was acknowledged within {self.max_block_ms} ms (max.block.ms)",
         )
 
     # -- the loop -------------------------------------------------------------------------------------------------------------------
@@ -344,7 +345,7 @@ class ProducerEngine:
                 self._sleep(self._step())
             except Exception:
                 # After one failure the engine must go on sending.
-                _LOG.exception("a turn of the producer failed")
+                _LOG.exception("an iteration of the producer's loop failed")
                 self._sleep(self.cluster.backoff.delay_ms(1))
 
     def _sleep(self, wait_ms: int) -> None:
@@ -505,7 +506,7 @@ class ProducerEngine:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT)
             response = await self.cluster.call(node, request, InitProducerIdResponse)
             if response.error_code:
-                raise KafkaError(code_of(response.error_code), "asking for a producer id")
+                raise KafkaError(code_of(response.error_code), "requesting a producer id")
         except (ConnectionLost, KafkaError) as error:
             self._sender.trouble = str(error)
             if isinstance(error, KafkaError) and not error.code.retriable and error.code is not ErrorCode.BROKER_NOT_AVAILABLE:

@@ -158,4 +158,4 @@ def _error_of(batch: Batch, indexes: range) -> BaseException:
     at_fault = next((index for index in indexes if index in faults), None)
     if at_fault is not None:
         return KafkaError(error.code, faults[at_fault] or error.message)
-    return KafkaError(ErrorCode.INVALID_RECORD, "another record of the same batch was refused, so that none was written")
+    return KafkaError(ErrorCode.INVALID_RECORD, "another record of the same batch was refused: no record of the batch was written")

@@ -39,7 +39,9 @@ _ROUND_ROBIN = _JAVA + "RoundRobinPartitioner"
 def check_told(told: object) -> None:
     """Raise TypeError unless `told` is a plain function that can be called with metadata and error."""
     if not callable(told) or iscoroutinefunction(told):
-        raise TypeError(f"on_delivery takes a plain function of (metadata, error), not {told!r}; coroutines can await what send() returns")
+        raise TypeError(
+            f"on_delivery must be a plain function of (metadata, error), not {told!r}; a coroutine can await the result of send()"
+        )
 
 
 class _Function:
@@ -83,12 +85,12 @@ class Hooks:
             number = index(chosen)
         except TypeError:
             raise TypeError(
-                f"{_PARTITIONER} gave {chosen!r} for a record of topic {info.name}, which is no number of a partition"
+                f"{_PARTITIONER} returned {chosen!r} for a record of topic {info.name}, which is not the number of a partition"
             ) from None
         if number not in info.partitions:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{_PARTITIONER} chose partition {number} of topic {info.name}, which has 0 to {len(info.partitions) - 1}",
+                f"{_PARTITIONER} chose partition {number} of topic {info.name}, which has partitions 0 to {len(info.partitions) - 1}",
             )
         return number
 
@@ -116,9 +118,7 @@ class Hooks:
 
     def refuse(self, call: str) -> NoReturn:
         """Raise OdradekError for a call that sends encoded records, which the hooks cannot process."""
-        raise OdradekError(
-            f"{call} sends bytes as they are: a producer with serializers, interceptors or partitioner.class has to use send()"
-        )
+        raise OdradekError(f"{call} sends bytes unchanged: a producer with serializers, interceptors or partitioner.class must use send()")
 
     def close(self) -> None:
         """Close interceptors and partitioner, once."""
@@ -179,7 +179,8 @@ def _partitioner(given: object, settings: dict[str, Any]) -> Partitioner:
         return RoundRobinPartitioner()
     if isinstance(given, str) and given.startswith(_JAVA):
         raise ConfigError(
-            f"Invalid value {given} for configuration {_PARTITIONER}: of Java's there is {_ROUND_ROBIN}, or none for the default"
+            f"Invalid value {given} for configuration {_PARTITIONER}: the only class of Java that is supported is {_ROUND_ROBIN}; "
+            "leave the key out for the default"
         )
     found = plugins.imported(_PARTITIONER, given) if isinstance(given, str) else given
     if callable(found) and not isinstance(found, type) and not hasattr(found, "partition"):

@@ -40,7 +40,7 @@ class Interceptors:
             try:
                 changed = function(record)
                 if not isinstance(changed, ProducerRecord):
-                    raise TypeError(f"on_send has to return a ProducerRecord, not {type(changed).__name__}")
+                    raise TypeError(f"on_send must return a ProducerRecord, not {type(changed).__name__}")
                 record = changed
             except Exception:
                 _LOG.warning("an interceptor failed on a record for topic %s", record.topic, exc_info=True)

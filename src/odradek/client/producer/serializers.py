@@ -56,8 +56,8 @@ def _written(topic: str, part: str, chosen: _Chosen | None, content: object, hea
         return encode_content(chosen.function(content))
     except Exception as error:
         raise SerializationError(
-            f"the {part} of a record for topic {topic} cannot be serialized by {chosen.name}: {error}; "
-            f"send what that takes, or set {part}.serializer to what fits the {part}"
+            f"the {part} of a record for topic {topic} cannot be serialized by {chosen.name}: {error}; send a value of that type, "
+            f"or set {part}.serializer to one that fits the {part}"
         ) from error
 
 

@@ -123,7 +123,7 @@ class TransactionManager:
         """
         await self._call.settled(self._max_block_ms)
         if self.core.state is State.ABORTABLE:
-            logger.warning("the last transaction of %s is aborted: %s", self.core.transactional_id, self.core.error)
+            logger.warning("the last transaction of %s will be aborted: %s", self.core.transactional_id, self.core.error)
             await self.abort()
         if self.core.state in (State.UNINITIALIZED, State.INITIALIZING):
             await self.initialize()
@@ -166,7 +166,7 @@ class TransactionManager:
     def _check_no_call(self, name: str) -> None:
         under_way = self._call.name
         if under_way is not None and under_way != name:
-            raise IllegalTransactionState(f"{name}: {under_way} did not end in time and has to be called again first")
+            raise IllegalTransactionState(f"{name}: {under_way} did not end in time and must be called again first")
 
     # -- what they do ---------------------------------------------------------------------------------------------------------------------
 
@@ -411,7 +411,7 @@ class TransactionManager:
             if self._call.name is None and self.core.state in (State.IN_TRANSACTION, State.ABORTABLE):
                 await self.abort()
         except OdradekError as error:
-            logger.warning("the open transaction of %s was not aborted: %s", self.core.transactional_id, error)
+            logger.warning("the open transaction of %s could not be aborted: %s", self.core.transactional_id, error)
 
     async def close(self) -> None:
         """Cancel all operations and close the connections to coordinators."""

@@ -36,12 +36,12 @@ class AvroSchema:
         """
         need_fastavro()
         if schema.type != AVRO:
-            raise SchemaError(f"this is a schema of {schema.type}, not of {AVRO}")
+            raise SchemaError(f"the schema has the type {schema.type} instead of {AVRO}")
         self.schema = schema
         self._named: dict[str, Any] = {}
         if schema.references:
             if source is None:
-                raise SchemaError(f"the schema refers to {schema.references[0].subject}, and there is no registry to ask for it")
+                raise SchemaError(f"the schema refers to {schema.references[0].subject}: a schema registry is needed to look it up")
             for name, each in named(resolved(source, schema), AVRO):
                 parsed = _parsed(each, self._named)
                 # A referenced union or array does not have a name in its text.
@@ -127,7 +127,7 @@ class AvroDecoder:
             raise UndecodableValue(_why(error, data)) from None
         left = len(data) - stream.tell()
         if left:
-            raise UndecodableValue(f"{left} bytes are left after a value of the Avro schema: it was written with another one")
+            raise UndecodableValue(f"{left} bytes remain after a value of the Avro schema: the value was written with another schema")
         return value[_WRAPPED] if self._is_wrapped else value
 
 
@@ -144,8 +144,8 @@ def _why(error: Exception, data: bytes) -> str:
     if isinstance(error, EOFError):
         return f"the {len(data)} bytes end within a value of the Avro schema"
     if type(error).__name__ == "SchemaResolutionError":
-        return f"the schema of the value and that of the reader do not agree: {one_line(error)}"
-    return f"this is no value of the Avro schema: {one_line(error)}"
+        return f"the schema of the value and the schema of the reader do not agree: {one_line(error)}"
+    return f"malformed value of the Avro schema: {one_line(error)}"
 
 
 def _is_too_deep(value: Any) -> bool:
@@ -163,10 +163,10 @@ def _parsed(schema: Schema, known: dict[str, Any]) -> Any:
     from fastavro import parse_schema
 
     if len(schema.text) > _MAX_TEXT:
-        raise SchemaError(f"a schema of {len(schema.text)} characters is too long: {_MAX_TEXT} at most")
+        raise SchemaError(f"a schema of {len(schema.text)} characters is too long: the limit is {_MAX_TEXT}")
     try:
         return parse_schema(parsed_json(schema), named_schemas=known)
     except SchemaError:
         raise
     except Exception as error:
-        raise SchemaError(f"this is no Avro schema: {type(error).__name__}: {one_line(error)}") from None
+        raise SchemaError(f"malformed Avro schema: {type(error).__name__}: {one_line(error)}") from None

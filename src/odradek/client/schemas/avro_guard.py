@@ -96,7 +96,7 @@ class _Walk:
         if kind == "union":
             index, position = self._long(position)
             if not 0 <= index < len(schema):
-                raise UndecodableValue(f"the union has {len(schema)} branches, and no {index}")
+                raise UndecodableValue(f"the union has {len(schema)} branches, but the value has branch {index}")
             return self.skip(schema[index], position, depth + 1)
         if kind == "array":
             return self._blocks(None, schema["items"], position, depth)
@@ -123,18 +123,18 @@ class _Walk:
                 if position == before:
                     self._empty_items += 1
                     if self._empty_items > MAX_EMPTY_ITEMS:
-                        raise UndecodableValue(f"the value has more than {MAX_EMPTY_ITEMS} items that take no bytes")
+                        raise UndecodableValue(f"the value has more than {MAX_EMPTY_ITEMS} items of zero bytes")
 
     def _past(self, position: int, size: int) -> int:
         if not 0 <= size <= len(self._data) - position:
-            raise UndecodableValue(f"the value is cut off: {size} bytes are to come, there are {max(len(self._data) - position, 0)}")
+            raise UndecodableValue(f"the value is truncated: it needs {size} more bytes, there are {max(len(self._data) - position, 0)}")
         return position + size
 
     def _long(self, position: int) -> tuple[int, int]:
         value = 0
         for shift in range(0, 70, 7):
             if position >= len(self._data):
-                raise UndecodableValue("the value is cut off within a number")
+                raise UndecodableValue("the value is truncated within a number")
             byte = self._data[position]
             position += 1
             value |= (byte & 0x7F) << shift

@@ -64,7 +64,7 @@ def registry_config(settings: Mapping[str, Setting], keywords: Mapping[str, Sett
         elif dotted.startswith(_PREFIX):
             dotted = dotted.removeprefix(_PREFIX)
         if dotted == "security.protocol":
-            raise ConfigError("Configuration security.protocol is refused: whether there is TLS stands in schema.registry.url")
+            raise ConfigError("Configuration security.protocol is refused: the scheme of schema.registry.url decides whether TLS is used")
         if dotted in given:
             raise ConfigError(f"Configuration {dotted} is given twice")
         given[dotted] = value
@@ -72,9 +72,9 @@ def registry_config(settings: Mapping[str, Setting], keywords: Mapping[str, Sett
     is_tls = str(urls or "").lower().lstrip("['\"").startswith("https:")
     tls_key = next((name for name in given if name.startswith("ssl.")), None)
     if tls_key is not None and not is_tls:
-        raise ConfigError(f"Configuration {tls_key} has no effect: {SCHEMA_REGISTRY_URL} is no https:// address")
+        raise ConfigError(f"Configuration {tls_key} has no effect: {SCHEMA_REGISTRY_URL} is not an https:// address")
     if not urls:
-        raise ConfigError(f"Configuration {SCHEMA_REGISTRY_URL} names no registry")
+        raise ConfigError(f"Configuration {SCHEMA_REGISTRY_URL} does not name any registry")
     return ClientConfig(REGISTRY_CONFIG, {**given, "security.protocol": "SSL" if is_tls else "PLAINTEXT"})
 
 
@@ -104,7 +104,7 @@ def registry_access(config: ClientConfig) -> RegistryAccess:
     if given is not None:
         if user_info is not None:
             raise ConfigError(
-                f"Configuration {BASIC_AUTH_USER_INFO} is given, and {SCHEMA_REGISTRY_URL} has a name and password too: one of them will do"
+                f"Configuration {BASIC_AUTH_USER_INFO} excludes a name and password in {SCHEMA_REGISTRY_URL}: give one of them"
             )
         if config.is_set(BASIC_AUTH_CREDENTIALS_SOURCE) and config[BASIC_AUTH_CREDENTIALS_SOURCE] == "URL":
             raise ConfigError(f"Configuration {BASIC_AUTH_USER_INFO} has no effect with basic.auth.credentials.source=URL")
@@ -123,7 +123,7 @@ def _headers(config: ClientConfig, user_info: str | None) -> dict[str, str]:
     token = config[BEARER_AUTH_TOKEN]
     if token is not None:
         if user_info is not None:
-            raise ConfigError(f"Configuration {BEARER_AUTH_TOKEN} is given beside a name and password: one of them will do")
+            raise ConfigError(f"Configuration {BEARER_AUTH_TOKEN} excludes a name and password: give one of them")
         headers["Authorization"] = f"Bearer {token}"
     for key, header in (
         (BEARER_AUTH_LOGICAL_CLUSTER, "target-sr-cluster"),
@@ -135,7 +135,7 @@ def _headers(config: ClientConfig, user_info: str | None) -> dict[str, str]:
                 raise ConfigError(f"Configuration {key} has no effect without {BEARER_AUTH_TOKEN}")
             headers[header] = value
     if any("\n" in value or "\r" in value or not value.isascii() for value in headers.values()):
-        raise ConfigError(f"Configuration {BEARER_AUTH_TOKEN} has characters that no header may have")
+        raise ConfigError(f"Configuration {BEARER_AUTH_TOKEN} has characters that an HTTP header must not contain")
     return headers
 
 
@@ -203,7 +203,7 @@ def _topic_record(topic: str, part: str, record: str | None) -> str:
 
 def _needed(record: str | None, part: str) -> str:
     if record is None:
-        raise ConfigError(f"subject.name.strategy needs the name of a record, and the schema of the {part} has none")
+        raise ConfigError(f"subject.name.strategy needs the name of a record, and the schema of the {part} has no name")
     return record
 
 

@@ -159,7 +159,7 @@ class RegistryDecoder:
     def _load(self, key: SchemaKey) -> SchemaReader:
         schema = self._source.schema_by_guid(key) if isinstance(key, UUID) else self._source.schema(key)
         if schema.type not in self._types:
-            raise SchemaError(f"schema {key} is of type {schema.type}; {' or '.join(self._types)} is expected")
+            raise SchemaError(f"schema {key} has the type {schema.type} instead of {' or '.join(self._types)}")
         return self._readers.put(key, reader_of(schema, self._source, self._reader_schema))
 
 
@@ -207,7 +207,7 @@ def reader_of(schema: Schema, source: SchemaSource, reader_schema: AvroSchema | 
         return _PlainReader(decode_json)
     if schema.type == PROTOBUF:
         return _ProtobufReader(ProtobufSchema(source, schema))
-    raise SchemaError(f"{schema.type} is no type of schema that is known; there are {', '.join(TYPES)}")
+    raise SchemaError(f"{schema.type} is an unknown type of schema; the types are {', '.join(TYPES)}")
 
 
 class BareDecoder:
@@ -260,13 +260,13 @@ class DecoderSettings(NamedTuple):
     def build(self) -> ValueDecoder:
         """Return the decoder. Raises ConfigError for contradictory settings, SchemaError, and OdradekError for a missing library."""
         if self.kind not in KINDS:
-            raise ConfigError(f"{self.kind} is no kind of decoder; there are {', '.join(KINDS)}")
+            raise ConfigError(f"{self.kind} is an unknown kind of decoder; the kinds are {', '.join(KINDS)}")
         if self.message is not None and (self.kind != "protobuf" or self.schema is None):
-            raise ConfigError("a message is named for bare values of Protobuf, with their schema")
+            raise ConfigError("a message can be named only for bare values of Protobuf, with their schema")
         if self.reader_schema is not None and self.kind not in ("avro", "registry"):
-            raise ConfigError(f"a reader's schema is for Avro, not for {self.kind}")
+            raise ConfigError(f"a reader's schema can be given only for Avro, not for {self.kind}")
         if self.schema is not None and self.kind not in ("avro", "protobuf"):
-            raise ConfigError(f"a schema is for bare values of avro or protobuf, not for {self.kind}")
+            raise ConfigError(f"a schema can be given only for bare values of avro or protobuf, not for {self.kind}")
         if self.registry is None and self.registry_settings:
             raise ConfigError(f"Configuration {self.registry_settings[0][0]} has no effect without a schema registry")
         source = None if self.registry is None else shared_source(self.registry, dict(self.registry_settings))
@@ -277,7 +277,7 @@ class DecoderSettings(NamedTuple):
             return RegistryDecoder(source, part=self.part, reader_schema=_text(self.reader_schema), types=types)
         if self.kind == "json":
             return BareDecoder(decode_json)
-        raise ConfigError(f"values of {self.kind} name their schema: a schema registry, or a folder of schemas, is needed")
+        raise ConfigError(f"values of {self.kind} name their schema: give a schema registry, or a folder of schemas")
 
     def _bare(self, source: SchemaSource | None, given: str) -> BareDecoder:
         if self.kind == "avro":
@@ -301,7 +301,7 @@ def _text(given: str | None) -> str | None:
     try:
         return _file(given).decode() if given is not None and given.startswith("@") else given
     except UnicodeDecodeError:
-        raise ConfigError(f"{given}: this is no text in UTF-8") from None
+        raise ConfigError(f"{given}: the file is not UTF-8 text") from None
 
 
 def _file(given: str) -> bytes:

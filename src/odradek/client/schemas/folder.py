@@ -51,7 +51,7 @@ class SchemaFolder:
         """Open the folder. Raises ConfigError if it is not a folder."""
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise ConfigError(f"{folder} is no folder of schemas")
+            raise ConfigError(f"{folder} is not a folder")
         self._read: dict[Path, Schema] = {}
         self._latest: dict[str, tuple[int, RegisteredSchema]] = {}
 
@@ -99,7 +99,7 @@ class SchemaFolder:
         try:
             return self.lookup(subject, schema, normalize=normalize)
         except UnknownSchema as error:
-            raise RegistryError(f"{error}; a folder takes no new schemas: put a file ID.{subject}-vN there") from None
+            raise RegistryError(f"{error}; new schemas cannot be registered in a folder: create a file ID.{subject}-vN there") from None
 
     def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """Return a subject's newest version with this text, or (Avro and JSON) with equal JSON. Raises UnknownSchema."""
@@ -162,7 +162,7 @@ class SchemaFolder:
         try:
             text = b64encode(raw).decode() if type == PROTOBUF else raw.decode()
         except UnicodeDecodeError:
-            raise SchemaError(f"{path} is no text in UTF-8") from None
+            raise SchemaError(f"{path} is not UTF-8 text") from None
         beside = path.with_name(f"{path.stem}.references.json")
         references = references_of(_json(beside)) if beside.exists() else ()
         return self._read.setdefault(path, Schema(text, type, references))
@@ -171,7 +171,7 @@ class SchemaFolder:
 def _content(path: Path) -> bytes:
     try:
         if path.stat().st_size > _MAX_SIZE:
-            raise SchemaError(f"{path} is too large for a schema: {_MAX_SIZE} bytes at most")
+            raise SchemaError(f"{path} is too large for a schema: the limit is {_MAX_SIZE} bytes")
         return path.read_bytes()
     except OSError as error:
         raise RegistryError(f"{path} cannot be read: {error.strerror}") from None

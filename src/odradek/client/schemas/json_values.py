@@ -26,9 +26,9 @@ def decode_json(data: bytes, start: int) -> Any:
     try:
         return json.loads(data[start:].decode(), parse_constant=_no_constant)
     except RecursionError:
-        raise UndecodableValue("the JSON is nested too deep") from None
+        raise UndecodableValue("the JSON is nested too deeply") from None
     except ValueError as error:
-        raise UndecodableValue(f"this is no JSON: {one_line(error)}: {shown(data[start:])}") from None
+        raise UndecodableValue(f"malformed JSON: {one_line(error)}: {shown(data[start:])}") from None
 
 
 def encode_json(value: Any) -> bytes:
@@ -36,7 +36,7 @@ def encode_json(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except RecursionError:
-        raise UnencodableValue("the value is nested too deep") from None
+        raise UnencodableValue("the value is nested too deeply") from None
     except (TypeError, ValueError) as error:
         raise UnencodableValue(f"the value cannot be written as JSON: {one_line(error)}") from None
 
@@ -66,8 +66,8 @@ def plain_json(value: Any) -> Any:
         return f"{Decimal(value // timedelta(microseconds=1)).scaleb(-6).normalize():f}s"
     if isinstance(value, (Decimal, UUID)):
         return f"{value:f}" if isinstance(value, Decimal) else str(value)
-    raise TypeError(f"a decoder gave a {type(value).__name__}")
+    raise TypeError(f"a decoder returned a {type(value).__name__}")
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not a JSON number")

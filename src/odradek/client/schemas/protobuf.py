@@ -36,12 +36,12 @@ class ProtobufSchema:
         from google.protobuf import descriptor_pool
 
         if schema.type != PROTOBUF:
-            raise SchemaError(f"this is a schema of {schema.type}, not of {PROTOBUF}")
+            raise SchemaError(f"the schema has the type {schema.type} instead of {PROTOBUF}")
         self.schema = schema
         pool: Any = descriptor_pool.DescriptorPool()
         known: set[str] = set()
         if schema.references and source is None:
-            raise SchemaError(f"the schema refers to {schema.references[0].subject}, and there is no registry to ask for it")
+            raise SchemaError(f"the schema refers to {schema.references[0].subject}: a schema registry is needed to look it up")
         files: list[Any] = []
         if schema.references and source is not None:
             for name, each in named(resolved(source, schema), PROTOBUF):
@@ -63,7 +63,7 @@ class ProtobufSchema:
             if index >= len(kinds):
                 where = f"message {found.full_name}" if found is not None else "the schema"
                 what = "messages" if depth == 0 else "nested messages"
-                raise WireFormatError(f"the message indexes {list(indexes)} lead nowhere: {where} has {len(kinds)} {what}")
+                raise WireFormatError(f"the message indexes {list(indexes)} are out of range: {where} has {len(kinds)} {what}")
             found = kinds[index]
             kinds = found.nested_types
         return found
@@ -77,7 +77,7 @@ class ProtobufSchema:
             except KeyError:
                 continue
         there = ", ".join(package + each for each in self._file.message_types_by_name) or "none"
-        raise SchemaError(f"there is no message {name} in the schema; there are {there}")
+        raise SchemaError(f"the schema does not have a message {name}; its messages are {there}")
 
     def message_class(self, descriptor: Any) -> Any:
         """Return the generated class of a message."""
@@ -101,7 +101,7 @@ class ProtobufDecoder:
         try:
             message = self._class.FromString(bytes(data[start:]))
         except Exception as error:
-            raise UndecodableValue(f"this is no message {self._name}: {one_line(error)}") from None
+            raise UndecodableValue(f"malformed message {self._name}: {one_line(error)}") from None
         return plain(message)
 
 
@@ -111,7 +111,7 @@ def encode_message(schema: ProtobufSchema, descriptor: Any, value: Any) -> bytes
 
     if isinstance(value, Message):
         if value.DESCRIPTOR.full_name != descriptor.full_name:
-            raise UnencodableValue(f"this is a message {value.DESCRIPTOR.full_name}, not a {descriptor.full_name}")
+            raise UnencodableValue(f"the value is a message {value.DESCRIPTOR.full_name} instead of {descriptor.full_name}")
         message: Any = value
     else:
         message = schema.message_class(descriptor)()
@@ -148,13 +148,13 @@ def _files(schema: Schema, name: str) -> list[Any]:
     from google.protobuf import descriptor_pb2
 
     if len(schema.text) > _MAX_TEXT:
-        raise SchemaError(f"a schema of {len(schema.text)} characters is too long: {_MAX_TEXT} at most")
+        raise SchemaError(f"a schema of {len(schema.text)} characters is too long: the limit is {_MAX_TEXT}")
     try:
         raw = base64.b64decode(schema.text, validate=True)
     except (binascii.Error, ValueError):
         raise SchemaError(
-            "the Protobuf schema is text (.proto), not a descriptor: the registry has to serve ?format=serialized, "
-            "or `protoc --include_imports --descriptor_set_out` makes one for a folder"
+            "the Protobuf schema is text (.proto) instead of a descriptor: the registry must support ?format=serialized; for a "
+            "folder use `protoc --include_imports --descriptor_set_out`"
         ) from None
     # Both types begin with field 1, so the bytes of one may parse as the other: in a file, field 1 is the file's name, in a set a whole
     # file.
@@ -172,7 +172,7 @@ def _files(schema: Schema, name: str) -> list[Any]:
                 return list(many.file)
             one.ParseFromString(raw)
     except Exception as error:
-        raise SchemaError(f"this is no descriptor of Protobuf: {one_line(error)}") from None
+        raise SchemaError(f"malformed Protobuf descriptor: {one_line(error)}") from None
     one.name = name
     return [one]
 
@@ -183,12 +183,12 @@ def _add(pool: Any, known: set[str], file: Any) -> None:
             _add_well_known(pool, known, name)
     missing = next((each for each in file.dependency if each not in known), None)
     if missing is not None:
-        raise SchemaError(f"the Protobuf schema imports {missing}, which is none of its references")
+        raise SchemaError(f"the Protobuf schema imports {missing}, which is not among its references")
     try:
         pool.AddSerializedFile(file.SerializeToString())
         pool.FindFileByName(file.name)
     except Exception as error:
-        raise SchemaError(f"this is no Protobuf schema that can be used: {one_line(error)}") from None
+        raise SchemaError(f"the Protobuf schema cannot be used: {one_line(error)}") from None
     known.add(file.name)
 
 

@@ -99,19 +99,19 @@ def _timestamp(message: Any) -> datetime:
     try:
         return _EPOCH + timedelta(seconds=message.seconds, microseconds=_nanos(message, 0) // 1000)
     except OverflowError:
-        raise UndecodableValue(f"a Timestamp of {message.seconds} seconds is none of the years 1 to 9999") from None
+        raise UndecodableValue(f"a Timestamp of {message.seconds} seconds is outside of the years 1 to 9999") from None
 
 
 def _duration(message: Any) -> timedelta:
     nanos = _nanos(message, -999_999_999)
     if abs(message.seconds) > 315_576_000_000 or nanos * message.seconds < 0:
-        raise UndecodableValue(f"a Duration of {message.seconds} seconds and {nanos} nanoseconds is none")
+        raise UndecodableValue(f"a Duration of {message.seconds} seconds and {nanos} nanoseconds is not valid")
     return timedelta(seconds=message.seconds, microseconds=int(nanos / 1000))
 
 
 def _nanos(message: Any, least: int) -> int:
     if not least <= message.nanos <= 999_999_999:
-        raise UndecodableValue(f"a {message.DESCRIPTOR.name} of {message.nanos} nanoseconds is none")
+        raise UndecodableValue(f"a {message.DESCRIPTOR.name} of {message.nanos} nanoseconds is not valid")
     return int(message.nanos)
 
 
@@ -144,7 +144,7 @@ _READERS: Final = {
 
 def _fill(message: Any, value: Any, where: str, depth: int) -> None:
     if depth > 100:
-        raise UnencodableValue(f"{where[:80]}... is nested more than 100 deep")
+        raise UnencodableValue(f"{where[:80]}... is nested more than 100 levels deep")
     name = message.DESCRIPTOR.full_name
     try:
         if name in _WRAPPERS:
@@ -172,7 +172,7 @@ def _fill(message: Any, value: Any, where: str, depth: int) -> None:
             for key, each in value.items():
                 _fill_field(message, key, each, where, depth)
         else:
-            raise TypeError(f"a message {name} is made of a dict, not of {type(value).__name__}")
+            raise TypeError(f"a message {name} must be a dict, not {type(value).__name__}")
     except (TypeError, ValueError, OverflowError) as error:
         raise UnencodableValue(f"{where}: {one_line(error)}") from None
 
@@ -181,7 +181,7 @@ def _fill_field(message: Any, key: Any, value: Any, where: str, depth: int) -> N
     field = message.DESCRIPTOR.fields_by_name.get(key)
     where = f"{where}.{key}"
     if field is None:
-        raise UnencodableValue(f"{where}: there is no such field")
+        raise UnencodableValue(f"{where}: the field does not exist")
     is_value = getattr(field.message_type, "full_name", None) == f"{_GOOGLE}Value"
     if value is None and (_is_repeated(field) or not is_value):
         return
@@ -235,4 +235,4 @@ def _fill_value(message: Any, value: Any, where: str, depth: int) -> None:
     elif isinstance(value, (list, tuple)):
         _fill(message.list_value, value, where, depth + 1)
     else:
-        raise TypeError(f"JSON has no {type(value).__name__}")
+        raise TypeError(f"JSON does not support {type(value).__name__}")

@@ -29,12 +29,12 @@ def resolved(source: SchemaSource, schema: Schema) -> dict[str, Schema]:
             if name in found:
                 if places[name] != place:
                     other, older = places[name]
-                    raise SchemaError(f"{name} refers to {subject} version {version} and to {other} version {older}")
+                    raise SchemaError(f"{name} refers to both {subject} version {version} and {other} version {older}")
                 continue
             if len(open_) >= MAX_DEPTH:
-                raise SchemaError(f"more than {MAX_DEPTH} references stand one behind the other, at {subject} version {version}")
+                raise SchemaError(f"references are nested more than {MAX_DEPTH} levels deep, at {subject} version {version}")
             if len(found) >= MAX_SCHEMAS:
-                raise SchemaError(f"the references lead to more than {MAX_SCHEMAS} schemas")
+                raise SchemaError(f"there are more than {MAX_SCHEMAS} referenced schemas")
             target = source.version(subject, version).schema
             open_.append(place)
             visit(target)
@@ -50,5 +50,5 @@ def named(found: dict[str, Schema], type: str) -> Iterator[tuple[str, Schema]]:
     """Yield the names and schemas of `found`. Raises SchemaError for a schema of another type than `type`."""
     for name, schema in found.items():
         if schema.type != type:
-            raise SchemaError(f"{name} is a schema of {schema.type}, and is used by one of {type}")
+            raise SchemaError(f"{name} is a schema of type {schema.type}, but a schema of type {type} refers to it")
         yield name, schema

@@ -262,7 +262,7 @@ def _schema(answer: Any) -> Schema:
     found = _object(answer)
     text = found.get("schema")
     if not isinstance(text, str):
-        raise RegistryError("the schema registry answers without a schema")
+        raise RegistryError("the schema registry's response has no schema")
     return Schema(text, str(found.get("schemaType") or AVRO), references_of(found.get("references") or []))
 
 
@@ -270,21 +270,21 @@ def _registered(answer: Any, subject: str, schema: Schema) -> RegisteredSchema:
     found = _object(answer)
     schema_id, version, guid = found.get("id"), found.get("version"), found.get("guid")
     if type(schema_id) is not int:
-        raise RegistryError("the schema registry answers without an id")
+        raise RegistryError("the schema registry's response has no id")
     try:
         parsed = UUID(guid) if isinstance(guid, str) else None
     except ValueError:
-        raise RegistryError("the schema registry answers with a GUID that is none") from None
+        raise RegistryError("the schema registry's response has an invalid GUID") from None
     return RegisteredSchema(schema_id, schema, subject, version if type(version) is int else None, parsed)
 
 
 def _object(answer: Any) -> dict[str, Any]:
     if not isinstance(answer, dict):
-        raise RegistryError("what answers is no schema registry: its answer is no object")
+        raise RegistryError("the server is not a schema registry: its response is not a JSON object")
     return cast(dict[str, Any], answer)
 
 
 def _list(answer: Any) -> list[Any]:
     if not isinstance(answer, list):
-        raise RegistryError("what answers is no schema registry: its answer is no list")
+        raise RegistryError("the server is not a schema registry: its response is not a JSON list")
     return answer  # pyright: ignore[reportUnknownVariableType]

@@ -72,7 +72,7 @@ class Rest:
             try:
                 answer = self._exchange(url, method, path, query, body)
             except OSError as error:
-                failure = RegistryError(f"the schema registry at {url} cannot be asked: {_why(error)}")
+                failure = RegistryError(f"the request to the schema registry at {url} failed: {_why(error)}")
             else:
                 if 200 <= answer.status < 300:
                     return _json(url, answer.status, answer.body)
@@ -94,7 +94,7 @@ class Rest:
             headers["Content-Type"] = "application/vnd.schemaregistry.v1+json"
         answer = self._web.ask(method, target, data, headers, largest=_MAX_ANSWER, connect_s=self._connect_s, answer_s=self._read_s)
         if len(answer.body) > _MAX_ANSWER:
-            raise OSError(f"its answer has more than {_MAX_ANSWER} bytes")
+            raise OSError(f"its response has more than {_MAX_ANSWER} bytes")
         return answer
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ def _json(url: str, status: int, content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        raise RegistryError(f"what answers at {url} is no schema registry: its answer is no JSON", status) from None
+        raise RegistryError(f"the server at {url} is not a schema registry: its response is not JSON", status) from None
 
 
 def _failure(url: str, status: int, content: bytes) -> RegistryError:
@@ -137,14 +137,14 @@ def _failure(url: str, status: int, content: bytes) -> RegistryError:
     said = message or f"HTTP {status}"
     if status == 401:
         said += "; basic.auth.user.info or bearer.auth.token is missing or wrong"
-    return RegistryError(f"the schema registry at {url} refuses: {said}", status, code)
+    return RegistryError(f"the schema registry at {url} refuses the request: {said}", status, code)
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted: {error.verify_message} (ssl.truststore.location has to hold its certificate authority)"
+        return f"its certificate is not accepted: {error.verify_message} (ssl.truststore.location must contain its certificate authority)"
     if isinstance(error, TimeoutError):
-        return "it does not answer in time"
+        return "it did not respond in time"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return one_line(error)

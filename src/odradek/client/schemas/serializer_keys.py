@@ -7,7 +7,11 @@ from typing import Final
 from odradek.config.definition import BOOLEAN, HIGH, INT, LOW, MEDIUM, STRING, Key, OneOf, at_least, keys_in
 
 AUTO_REGISTER_SCHEMAS: Final = Key(
-    "auto.register.schemas", BOOLEAN, "true", HIGH, "Whether the schema is registered under the subject, or has to stand there."
+    "auto.register.schemas",
+    BOOLEAN,
+    "true",
+    HIGH,
+    "Whether a schema that is not registered under the subject is registered; otherwise it is an error.",
 )
 USE_LATEST_VERSION: Final = Key(
     "use.latest.version",
@@ -20,7 +24,7 @@ USE_SCHEMA_ID: Final = Key(
     "use.schema.id", INT, "-1", MEDIUM, "Write with the schema of this id. Needs auto.register.schemas=false.", at_least(-1)
 )
 NORMALIZE_SCHEMAS: Final = Key(
-    "normalize.schemas", BOOLEAN, "false", MEDIUM, "Whether the registry takes schemas for the same that mean the same."
+    "normalize.schemas", BOOLEAN, "false", MEDIUM, "Whether the registry treats schemas with the same meaning as equal."
 )
 SUBJECT_NAME_STRATEGY: Final = Key(
     "subject.name.strategy",
@@ -35,7 +39,7 @@ SCHEMA_ID_LOCATION: Final = Key(
     STRING,
     "prefix",
     LOW,
-    "Where the schema is named: in front of the value by its id, or in a header of the record by its GUID.",
+    "Where the schema is named: in front of the value, by id, or in a header of the record, by GUID.",
     OneOf("prefix", "header"),
 )
 

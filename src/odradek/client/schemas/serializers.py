@@ -94,17 +94,17 @@ class _Serializer:
             ask = self._source.register if settings.auto_register else self._source.lookup
             found = ask(subject, schema, normalize=settings.normalize)._replace(schema=schema)
         if found.schema.type != self.type:
-            raise SchemaError(f"subject {subject} has a schema of {found.schema.type}, not of {self.type}")
+            raise SchemaError(f"subject {subject} has a schema of type {found.schema.type} instead of {self.type}")
         encoder, indexes = self._encoder(found.schema)
         key: int | UUID | None = found.guid if settings.in_header else found.schema_id
         if key is None:
-            what = "GUID: schema.id.location=header needs a registry that has them" if settings.in_header else "id"
+            what = "GUID: schema.id.location=header needs a registry with GUIDs" if settings.in_header else "id"
             raise SchemaError(f"the schema of subject {subject} has no {what}")
         return _Ready(write_prefix(key, indexes), encoder, found)
 
     def _needs_schema(self) -> None:
         if self._schema is None and not self._settings.use_latest and self._settings.schema_id is None:
-            raise SchemaError("a schema is needed, or use.latest.version=true, or use.schema.id")
+            raise SchemaError("give a schema, or use.latest.version=true, or use.schema.id")
 
     def _registrable(self, schema: Schema) -> Schema:
         return schema
@@ -207,9 +207,9 @@ class ProtobufSerializer(_Serializer):
         else:
             self._descriptor = getattr(message, "DESCRIPTOR", None)
             if getattr(self._descriptor, "containing_type", self) is self:
-                raise SchemaError(f"{message!r} is neither a class of messages nor the name of one")
+                raise SchemaError(f"{message!r} is neither a class of messages nor the name of a message")
             if schema is not None:
-                raise SchemaError("a class of messages has its schema: no other is taken beside it")
+                raise SchemaError("a class of messages has a schema: do not give another one")
             self._message = str(self._descriptor.full_name)
             schema = schema_of(self._descriptor)
         super().__init__(registry, None if schema is None else as_schema(schema, PROTOBUF), settings, keywords)
@@ -229,7 +229,7 @@ class ProtobufSerializer(_Serializer):
             ask = self._source.register if self._settings.auto_register else self._source.lookup
             registered = ask(imported.name, schema, normalize=self._settings.normalize)
             if registered.version is None:
-                raise SchemaError(f"the registry does not say which version of {imported.name} the schema is")
+                raise SchemaError(f"the registry's response does not contain the version of the schema {imported.name}")
             found.append(SchemaReference(imported.name, imported.name, registered.version))
         return found
 

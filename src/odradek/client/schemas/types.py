@@ -90,7 +90,7 @@ def as_schema(given: Schema | str | dict[str, Any] | list[Any], type: str) -> Sc
     """Return the schema that a user has passed in any form. Raises SchemaError for a schema of another type."""
     if isinstance(given, Schema):
         if given.type != type:
-            raise SchemaError(f"this is a schema of {given.type}, not of {type}")
+            raise SchemaError(f"the schema has the type {given.type} instead of {type}")
         return given
     if not isinstance(given, str):
         return Schema(json.dumps(given), type)
@@ -102,7 +102,7 @@ def parsed_json(schema: Schema) -> Any:
     try:
         return json.loads(schema.text)
     except (ValueError, RecursionError) as error:
-        raise SchemaError(f"the {schema.type} schema is no JSON: {error}") from None
+        raise SchemaError(f"the {schema.type} schema is not JSON: {error}") from None
 
 
 def references_of(entries: Sequence[Any]) -> tuple[SchemaReference, ...]:
@@ -110,4 +110,4 @@ def references_of(entries: Sequence[Any]) -> tuple[SchemaReference, ...]:
     try:
         return tuple(SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"])) for each in entries)
     except (KeyError, TypeError, ValueError):
-        raise SchemaError("a reference has a name, a subject and a version") from None
+        raise SchemaError("a reference needs a name, a subject and a version") from None

@@ -66,7 +66,7 @@ def write_prefix(schema: SchemaKey, indexes: Sequence[int] | None = None) -> byt
     elif 0 <= schema <= _LAST_ID:
         start = b"\x00" + schema.to_bytes(4, "big")
     else:
-        raise ValueError(f"{schema} is no id of a schema: they have 32 bits")
+        raise ValueError(f"{schema} is not the id of a schema, which has 32 bits")
     return start if indexes is None else start + write_indexes(indexes)
 
 
@@ -76,12 +76,12 @@ def read_indexes(data: bytes, start: int) -> Indexed:
     if count == 0:
         return Indexed((0,), position)
     if not 0 < count <= MAX_INDEXES:
-        raise WireFormatError(f"the message indexes say that there are {count}, of {MAX_INDEXES} at most: {shown(data)}")
+        raise WireFormatError(f"the message has {count} message indexes, the limit is {MAX_INDEXES}: {shown(data)}")
     indexes: list[int] = []
     for _ in range(count):
         index, position = _read_varint(data, position)
         if not 0 <= index <= _MAX_INDEX:
-            raise WireFormatError(f"{index} is no index of a message: {shown(data)}")
+            raise WireFormatError(f"{index} is not a valid message index: {shown(data)}")
         indexes.append(index)
     return Indexed(tuple(indexes), position)
 
@@ -89,7 +89,7 @@ def read_indexes(data: bytes, start: int) -> Indexed:
 def write_indexes(indexes: Sequence[int]) -> bytes:
     """Return the bytes that `read_indexes` reads; the short form for [0]. Raises ValueError for no, too many or negative indexes."""
     if not 0 < len(indexes) <= MAX_INDEXES or min(indexes) < 0 or max(indexes) > _MAX_INDEX:
-        raise ValueError(f"{list(indexes)} leads to no message")
+        raise ValueError(f"the message indexes {list(indexes)} do not name a message")
     if list(indexes) == [0]:
         return b"\x00"
     return b"".join(map(encode_varint, (len(indexes), *indexes)))
@@ -110,7 +110,7 @@ def _unframed(data: bytes) -> WireFormatError:
         needed, what = (PREFIX_SIZE, "id") if data[:1] == b"\x00" else (_GUID_SIZE, "GUID")
         return WireFormatError(f"too short for the {what} of a schema, which needs {needed} bytes: {shown(data)}")
     if not data:
-        return WireFormatError("no schema is named: there are no bytes")
+        return WireFormatError("the value does not name a schema: it is empty")
     looks = ""
     if data[:1] in b'{["':
         looks = "; this looks like plain JSON"
@@ -118,13 +118,13 @@ def _unframed(data: bytes) -> WireFormatError:
         looks = "; this looks like an Avro file"
     elif data[:16].isascii() and bytes(data[:16]).decode().isprintable():
         looks = "; this looks like text"
-    return WireFormatError(f"no schema is named: the first byte is {data[0]} instead of 0: {shown(data)}{looks}")
+    return WireFormatError(f"the value does not name a schema: the first byte is {data[0]} instead of 0: {shown(data)}{looks}")
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     try:
         return decode_varint(data, position)
     except IndexError:
-        raise WireFormatError(f"the message indexes are cut off: {shown(data)}") from None
+        raise WireFormatError(f"the message indexes are truncated: {shown(data)}") from None
     except ProtocolError:
         raise WireFormatError(f"a message index has more than 32 bits: {shown(data)}") from None

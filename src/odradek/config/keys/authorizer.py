@@ -11,11 +11,17 @@ ALLOW_EVERYONE_IF_NO_ACL_FOUND: Final = Key(
     BOOLEAN,
     "false",
     MEDIUM,
-    "Whether everybody may do everything to a resource that there is no ACL for.",
+    "Whether everyone may perform every operation on a resource without ACLs.",
     internal=True,
 )
 SUPER_USERS: Final = Key(
-    "super.users", STRING, "", MEDIUM, "Principals that may do everything, such as User:admin;User:broker.", non_null, internal=True
+    "super.users",
+    STRING,
+    "",
+    MEDIUM,
+    "Principals that may perform every operation, such as User:admin;User:broker.",
+    non_null,
+    internal=True,
 )
 
 KEYS: Final = keys_in(globals())

@@ -11,14 +11,16 @@ ALTER_CONFIG_POLICY_CLASS_NAME: Final = Key(
     "alter.config.policy.class.name", CLASS, None, LOW, "Class that may forbid changes of configuration."
 )
 AUTO_CREATE_TOPICS_ENABLE: Final = Key(
-    "auto.create.topics.enable", BOOLEAN, "true", HIGH, "Whether a topic is created when a client asks for it by name."
+    "auto.create.topics.enable", BOOLEAN, "true", HIGH, "Whether a Metadata request for an unknown topic creates it."
 )
 BROKER_HEARTBEAT_INTERVAL_MS: Final = Key(
     "broker.heartbeat.interval.ms", INT, "2000", MEDIUM, "Time between a broker's heartbeats to the controller, in ms."
 )
 BROKER_ID: Final = Key("broker.id", INT, "-1", HIGH, "Older name of node.id.")
 BROKER_RACK: Final = Key("broker.rack", STRING, None, MEDIUM, "Rack, zone or region of this broker; replicas are spread over racks.")
-BROKER_SESSION_TIMEOUT_MS: Final = Key("broker.session.timeout.ms", INT, "9000", MEDIUM, "A broker silent for this long, in ms, is fenced.")
+BROKER_SESSION_TIMEOUT_MS: Final = Key(
+    "broker.session.timeout.ms", INT, "9000", MEDIUM, "A broker without a heartbeat for this long, in ms, is fenced."
+)
 CONTROLLED_SHUTDOWN_ENABLE: Final = Key(
     "controlled.shutdown.enable", BOOLEAN, "true", MEDIUM, "Whether a broker hands over its leaderships before it stops."
 )
@@ -27,7 +29,7 @@ CONTROLLER_LISTENER_NAMES: Final = Key(
     LIST,
     REQUIRED,
     HIGH,
-    "Listeners that belong to the controller; the first is used for requests to it.",
+    "Listeners of the controller; brokers send requests to the first one.",
     ListOf(empty=False),
 )
 CONTROLLER_PERFORMANCE_ALWAYS_LOG_THRESHOLD_MS: Final = Key(
@@ -53,14 +55,14 @@ CONTROLLER_QUORUM_APPEND_LINGER_MS: Final = Key(
     INT,
     "25",
     MEDIUM,
-    "How long the leader gathers records before it writes them, in ms.",
+    "How long the leader collects records before it writes them, in ms.",
     at_least(0),
 )
 CONTROLLER_QUORUM_AUTO_JOIN_ENABLE: Final = Key(
     "controller.quorum.auto.join.enable", BOOLEAN, "false", LOW, "Whether a controller makes itself a voter of a dynamic quorum."
 )
 CONTROLLER_QUORUM_BOOTSTRAP_SERVERS: Final = Key(
-    "controller.quorum.bootstrap.servers", LIST, "", HIGH, "host:port pairs by which the controller quorum is found.", bootstrap_servers
+    "controller.quorum.bootstrap.servers", LIST, "", HIGH, "host:port addresses of controllers, for finding the quorum.", bootstrap_servers
 )
 CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS: Final = Key(
     "controller.quorum.election.backoff.max.ms",
@@ -75,7 +77,7 @@ CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS: Final = Key(
     INT,
     "1000",
     HIGH,
-    "How long a candidate waits for votes before a new election, in ms.",
+    "How long a candidate waits for votes before it starts a new election, in ms.",
     at_least(0),
 )
 CONTROLLER_QUORUM_FETCH_MAX_BYTES: Final = Key(
@@ -89,14 +91,14 @@ CONTROLLER_QUORUM_FETCH_TIMEOUT_MS: Final = Key(
     INT,
     "2000",
     HIGH,
-    "How long a voter goes without a fetch from the leader before it stands for election, in ms.",
+    "A voter without a fetch response from the leader for this long starts an election, in ms.",
     at_least(0),
 )
 CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS: Final = Key(
-    "controller.quorum.request.timeout.ms", INT, "2000", MEDIUM, "How long to wait for an answer within the quorum, in ms.", at_least(0)
+    "controller.quorum.request.timeout.ms", INT, "2000", MEDIUM, "How long to wait for a response within the quorum, in ms.", at_least(0)
 )
 CONTROLLER_QUORUM_RETRY_BACKOFF_MS: Final = Key(
-    "controller.quorum.retry.backoff.ms", INT, "20", LOW, "Pause before a request within the quorum is sent again, in ms.", at_least(0)
+    "controller.quorum.retry.backoff.ms", INT, "20", LOW, "Pause before a request within the quorum is retried, in ms.", at_least(0)
 )
 CONTROLLER_QUORUM_VOTERS: Final = Key(
     "controller.quorum.voters", LIST, "", HIGH, "Fixed voters as id@host:port; leave empty for a dynamic quorum.", quorum_voters
@@ -152,33 +154,33 @@ METADATA_LOG_SEGMENT_BYTES: Final = Key(
     "metadata.log.segment.bytes", INT, "1073741824", HIGH, "Largest segment of the metadata log.", at_least(8388608)
 )
 METADATA_LOG_SEGMENT_MS: Final = Key(
-    "metadata.log.segment.ms", LONG, "604800000", HIGH, "Time before a new segment of the metadata log is begun, in ms."
+    "metadata.log.segment.ms", LONG, "604800000", HIGH, "Time before the metadata log is rolled to a new segment, in ms."
 )
 METADATA_MAX_IDLE_INTERVAL_MS: Final = Key(
     "metadata.max.idle.interval.ms",
     INT,
     "500",
     LOW,
-    "Time without metadata records after which the leader writes an empty one, in ms; 0 never.",
+    "Time without metadata records after which the leader writes an empty one, in ms; 0 never writes one.",
     at_least(0),
 )
 METADATA_MAX_RETENTION_BYTES: Final = Key(
-    "metadata.max.retention.bytes", LONG, "104857600", HIGH, "Bytes of metadata log and snapshots kept."
+    "metadata.max.retention.bytes", LONG, "104857600", HIGH, "Bytes of metadata log and snapshots that are kept."
 )
 METADATA_MAX_RETENTION_MS: Final = Key(
-    "metadata.max.retention.ms", LONG, "604800000", HIGH, "Time metadata log and snapshots are kept, in ms."
+    "metadata.max.retention.ms", LONG, "604800000", HIGH, "How long metadata log and snapshots are kept, in ms."
 )
 NODE_ID: Final = Key("node.id", INT, REQUIRED, HIGH, "Number of this node, unique in the cluster.", at_least(0))
-NUM_PARTITIONS: Final = Key("num.partitions", INT, "1", MEDIUM, "Partitions of topics created without saying how many.", at_least(1))
+NUM_PARTITIONS: Final = Key("num.partitions", INT, "1", MEDIUM, "Number of partitions of a topic that is created without one.", at_least(1))
 PROCESS_ROLES: Final = Key(
-    "process.roles", LIST, REQUIRED, HIGH, "What this node is: broker, controller or both.", ListOf("broker", "controller", empty=False)
+    "process.roles", LIST, REQUIRED, HIGH, "Roles of this node: broker, controller or both.", ListOf("broker", "controller", empty=False)
 )
 SERVER_MAX_STARTUP_TIME_MS: Final = Key(
     "server.max.startup.time.ms",
     LONG,
     "9223372036854775807",
     MEDIUM,
-    "Longest time the server may take to start, in ms.",
+    "Longest time that the start may take, in ms.",
     at_least(0),
     internal=True,
 )

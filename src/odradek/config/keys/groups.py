@@ -7,7 +7,12 @@ from typing import Final
 from odradek.config.definition import HIGH, INT, LIST, LONG, LOW, MEDIUM, SHORT, STRING, Key, ListOf, OneOf, at_least, between, keys_in
 
 GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS: Final = Key(
-    "group.consumer.assignment.interval.ms", INT, "1000", MEDIUM, "Least time between assignments of a consumer group, in ms.", at_least(0)
+    "group.consumer.assignment.interval.ms",
+    INT,
+    "1000",
+    MEDIUM,
+    "Shortest time between two assignments of a consumer group, in ms.",
+    at_least(0),
 )
 GROUP_CONSUMER_ASSIGNORS: Final = Key(
     "group.consumer.assignors",
@@ -22,7 +27,7 @@ GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS: Final = Key(
     INT,
     "5000",
     MEDIUM,
-    "Heartbeat interval told to members of consumer groups, in ms.",
+    "Heartbeat interval of members of consumer groups, in ms.",
     at_least(1),
 )
 GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS: Final = Key(
@@ -34,13 +39,15 @@ GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS: Final = Key(
 GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS: Final = Key(
     "group.consumer.max.session.timeout.ms", INT, "60000", MEDIUM, "Upper bound of a group's session timeout, in ms.", at_least(1)
 )
-GROUP_CONSUMER_MAX_SIZE: Final = Key("group.consumer.max.size", INT, "2147483647", MEDIUM, "Most members of a consumer group.", at_least(1))
+GROUP_CONSUMER_MAX_SIZE: Final = Key(
+    "group.consumer.max.size", INT, "2147483647", MEDIUM, "Largest number of members of a consumer group.", at_least(1)
+)
 GROUP_CONSUMER_MIGRATION_POLICY: Final = Key(
     "group.consumer.migration.policy",
     STRING,
     "bidirectional",
     MEDIUM,
-    "Which groups may change between the classic and the consumer protocol.",
+    "Which conversions of a group between the classic and the consumer protocol are allowed.",
     OneOf("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL", ignore_case=True),
 )
 GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS: Final = Key(
@@ -66,7 +73,7 @@ GROUP_CONSUMER_SESSION_TIMEOUT_MS: Final = Key(
     INT,
     "45000",
     MEDIUM,
-    "A member of a consumer group silent for longer, in ms, is removed.",
+    "A member of a consumer group without a heartbeat for this long, in ms, is removed.",
     at_least(1),
 )
 GROUP_COORDINATOR_APPEND_LINGER_MS: Final = Key(
@@ -74,7 +81,7 @@ GROUP_COORDINATOR_APPEND_LINGER_MS: Final = Key(
     INT,
     "-1",
     MEDIUM,
-    "How long the group coordinator gathers records before it writes them, in ms; -1 adapts.",
+    "How long the group coordinator collects records before it writes them, in ms; -1 adapts to the load.",
     at_least(-1),
 )
 GROUP_COORDINATOR_BACKGROUND_THREADS: Final = Key(
@@ -93,7 +100,7 @@ GROUP_COORDINATOR_REBALANCE_PROTOCOLS: Final = Key(
     LIST,
     "classic,consumer,streams",
     MEDIUM,
-    "Group protocols that are on.",
+    "Enabled group protocols.",
     ListOf("consumer", "classic", "share", "streams", empty=False),
 )
 GROUP_COORDINATOR_THREADS: Final = Key("group.coordinator.threads", INT, "4", HIGH, "Workers of the group coordinator.", at_least(1))
@@ -101,30 +108,30 @@ GROUP_INITIAL_REBALANCE_DELAY_MS: Final = Key(
     "group.initial.rebalance.delay.ms", INT, "3000", MEDIUM, "Wait for more members before the first rebalance of an empty group, in ms."
 )
 GROUP_MAX_SESSION_TIMEOUT_MS: Final = Key(
-    "group.max.session.timeout.ms", INT, "1800000", MEDIUM, "Longest session timeout a member may ask for, in ms."
+    "group.max.session.timeout.ms", INT, "1800000", MEDIUM, "Longest session timeout that a member may request, in ms."
 )
-GROUP_MAX_SIZE: Final = Key("group.max.size", INT, "2147483647", MEDIUM, "Most members of a classic group.", at_least(1))
+GROUP_MAX_SIZE: Final = Key("group.max.size", INT, "2147483647", MEDIUM, "Largest number of members of a classic group.", at_least(1))
 GROUP_MIN_SESSION_TIMEOUT_MS: Final = Key(
-    "group.min.session.timeout.ms", INT, "6000", MEDIUM, "Shortest session timeout a member may ask for, in ms."
+    "group.min.session.timeout.ms", INT, "6000", MEDIUM, "Shortest session timeout that a member may request, in ms."
 )
 GROUP_SHARE_ASSIGNMENT_INTERVAL_MS: Final = Key(
-    "group.share.assignment.interval.ms", INT, "1000", MEDIUM, "Least time between assignments of a share group, in ms.", at_least(0)
+    "group.share.assignment.interval.ms", INT, "1000", MEDIUM, "Shortest time between two assignments of a share group, in ms.", at_least(0)
 )
 GROUP_SHARE_ASSIGNORS: Final = Key(
     "group.share.assignors", LIST, "simple", MEDIUM, "Server-side assignors of share groups.", ListOf(empty=False)
 )
 GROUP_SHARE_DELIVERY_COUNT_LIMIT: Final = Key(
-    "group.share.delivery.count.limit", INT, "5", MEDIUM, "Deliveries of a record to a share group before it is given up.", between(2, 10)
+    "group.share.delivery.count.limit", INT, "5", MEDIUM, "Maximum number of deliveries of a record to a share group.", between(2, 10)
 )
 GROUP_SHARE_HEARTBEAT_INTERVAL_MS: Final = Key(
-    "group.share.heartbeat.interval.ms", INT, "5000", MEDIUM, "Heartbeat interval told to members of share groups, in ms.", at_least(1)
+    "group.share.heartbeat.interval.ms", INT, "5000", MEDIUM, "Heartbeat interval of members of share groups, in ms.", at_least(1)
 )
 GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS: Final = Key(
     "group.share.initialize.retry.interval.ms",
     INT,
     "30000",
     LOW,
-    "Pause before the initialization of share partitions is tried again, in ms.",
+    "Pause before the initialization of share partitions is retried, in ms.",
     at_least(1),
     internal=True,
 )
@@ -162,9 +169,11 @@ GROUP_SHARE_MAX_SESSION_TIMEOUT_MS: Final = Key(
     "group.share.max.session.timeout.ms", INT, "60000", MEDIUM, "Upper bound of a share group's session timeout, in ms.", at_least(1)
 )
 GROUP_SHARE_MAX_SHARE_SESSIONS: Final = Key(
-    "group.share.max.share.sessions", INT, "2000", MEDIUM, "Most share sessions per broker.", at_least(1)
+    "group.share.max.share.sessions", INT, "2000", MEDIUM, "Largest number of share sessions per broker.", at_least(1)
 )
-GROUP_SHARE_MAX_SIZE: Final = Key("group.share.max.size", INT, "200", MEDIUM, "Most members of a share group.", between(1, 1000))
+GROUP_SHARE_MAX_SIZE: Final = Key(
+    "group.share.max.size", INT, "200", MEDIUM, "Largest number of members of a share group.", between(1, 1000)
+)
 GROUP_SHARE_MIN_ASSIGNMENT_INTERVAL_MS: Final = Key(
     "group.share.min.assignment.interval.ms", INT, "0", MEDIUM, "Lower bound of a share group's assignment interval, in ms.", at_least(0)
 )
@@ -208,13 +217,23 @@ GROUP_SHARE_RECORD_LOCK_DURATION_MS: Final = Key(
     between(1000, 3600000),
 )
 GROUP_SHARE_SESSION_TIMEOUT_MS: Final = Key(
-    "group.share.session.timeout.ms", INT, "45000", MEDIUM, "A member of a share group silent for longer, in ms, is removed.", at_least(1)
+    "group.share.session.timeout.ms",
+    INT,
+    "45000",
+    MEDIUM,
+    "A member of a share group without a heartbeat for this long, in ms, is removed.",
+    at_least(1),
 )
 GROUP_STREAMS_ASSIGNMENT_INTERVAL_MS: Final = Key(
-    "group.streams.assignment.interval.ms", INT, "1000", MEDIUM, "Least time between assignments of a streams group, in ms.", at_least(0)
+    "group.streams.assignment.interval.ms",
+    INT,
+    "1000",
+    MEDIUM,
+    "Shortest time between two assignments of a streams group, in ms.",
+    at_least(0),
 )
 GROUP_STREAMS_HEARTBEAT_INTERVAL_MS: Final = Key(
-    "group.streams.heartbeat.interval.ms", INT, "5000", MEDIUM, "Heartbeat interval told to members of streams groups, in ms.", at_least(1)
+    "group.streams.heartbeat.interval.ms", INT, "5000", MEDIUM, "Heartbeat interval of members of streams groups, in ms.", at_least(1)
 )
 GROUP_STREAMS_INITIAL_REBALANCE_DELAY_MS: Final = Key(
     "group.streams.initial.rebalance.delay.ms",
@@ -243,7 +262,9 @@ GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS: Final = Key(
 GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS: Final = Key(
     "group.streams.max.session.timeout.ms", INT, "60000", MEDIUM, "Upper bound of a streams group's session timeout, in ms.", at_least(1)
 )
-GROUP_STREAMS_MAX_SIZE: Final = Key("group.streams.max.size", INT, "2147483647", MEDIUM, "Most members of a streams group.", at_least(1))
+GROUP_STREAMS_MAX_SIZE: Final = Key(
+    "group.streams.max.size", INT, "2147483647", MEDIUM, "Largest number of members of a streams group.", at_least(1)
+)
 GROUP_STREAMS_MAX_STANDBY_REPLICAS: Final = Key(
     "group.streams.max.standby.replicas", INT, "2", MEDIUM, "Upper bound of a streams group's standby replicas.", at_least(0)
 )
@@ -274,21 +295,21 @@ GROUP_STREAMS_SESSION_TIMEOUT_MS: Final = Key(
     INT,
     "45000",
     MEDIUM,
-    "A member of a streams group silent for longer, in ms, is removed.",
+    "A member of a streams group without a heartbeat for this long, in ms, is removed.",
     at_least(1),
 )
-OFFSET_METADATA_MAX_BYTES: Final = Key("offset.metadata.max.bytes", INT, "4096", HIGH, "Largest metadata of a committed offset.")
+OFFSET_METADATA_MAX_BYTES: Final = Key("offset.metadata.max.bytes", INT, "4096", HIGH, "Largest metadata of a committed offset, in bytes.")
 OFFSETS_COMMIT_TIMEOUT_MS: Final = Key(
     "offsets.commit.timeout.ms", INT, "5000", HIGH, "How long an offset commit waits for its replicas, in ms.", at_least(1)
 )
 OFFSETS_LOAD_BUFFER_SIZE: Final = Key(
-    "offsets.load.buffer.size", INT, "5242880", HIGH, "Bytes read at a time when a coordinator loads.", at_least(1)
+    "offsets.load.buffer.size", INT, "5242880", HIGH, "Bytes read at a time while a coordinator loads.", at_least(1)
 )
 OFFSETS_RETENTION_CHECK_INTERVAL_MS: Final = Key(
     "offsets.retention.check.interval.ms", LONG, "600000", HIGH, "Time between checks for expired offsets, in ms.", at_least(1)
 )
 OFFSETS_RETENTION_MINUTES: Final = Key(
-    "offsets.retention.minutes", INT, "10080", HIGH, "Minutes that offsets of an empty group are kept.", at_least(1)
+    "offsets.retention.minutes", INT, "10080", HIGH, "Minutes that the offsets of an empty group are kept.", at_least(1)
 )
 OFFSETS_TOPIC_COMPRESSION_CODEC: Final = Key("offsets.topic.compression.codec", INT, "0", HIGH, "Codec of the offsets topic, by number.")
 OFFSETS_TOPIC_NUM_PARTITIONS: Final = Key("offsets.topic.num.partitions", INT, "50", HIGH, "Partitions of the offsets topic.", at_least(1))
@@ -296,7 +317,7 @@ OFFSETS_TOPIC_REPLICATION_FACTOR: Final = Key(
     "offsets.topic.replication.factor", SHORT, "3", HIGH, "Replicas of the offsets topic.", at_least(1)
 )
 OFFSETS_TOPIC_SEGMENT_BYTES: Final = Key(
-    "offsets.topic.segment.bytes", INT, "104857600", HIGH, "Largest segment of the offsets topic.", at_least(1)
+    "offsets.topic.segment.bytes", INT, "104857600", HIGH, "Largest segment of the offsets topic, in bytes.", at_least(1)
 )
 
 KEYS: Final = keys_in(globals())

@@ -32,7 +32,7 @@ COMPRESSION_TYPE: Final = Key(
     STRING,
     "producer",
     HIGH,
-    "Codec that batches are stored in; producer keeps what the producer chose.",
+    "Compression of stored batches; producer keeps the producer's.",
     OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
 )
 COMPRESSION_ZSTD_LEVEL: Final = Key(
@@ -40,7 +40,7 @@ COMPRESSION_ZSTD_LEVEL: Final = Key(
 )
 CORDONED_LOG_DIRS: Final = Key("cordoned.log.dirs", LIST, "", MEDIUM, "Log directories that take no new replicas.", ListOf(null=True))
 LOG_CLEANER_BACKOFF_MS: Final = Key(
-    "log.cleaner.backoff.ms", LONG, "15000", MEDIUM, "Pause of the cleaner when there is nothing to clean, in ms.", at_least(0)
+    "log.cleaner.backoff.ms", LONG, "15000", MEDIUM, "Pause of the cleaner when no log needs cleaning, in ms.", at_least(0)
 )
 LOG_CLEANER_DEDUPE_BUFFER_SIZE: Final = Key(
     "log.cleaner.dedupe.buffer.size", LONG, "134217728", MEDIUM, "Memory for the cleaner's key maps, all threads together."
@@ -67,7 +67,7 @@ LOG_CLEANER_MAX_COMPACTION_LAG_MS: Final = Key(
     LONG,
     "9223372036854775807",
     MEDIUM,
-    "A record is compacted no later than this after it was written, in ms.",
+    "A record is compacted at most this long after it was written, in ms.",
     at_least(1),
 )
 LOG_CLEANER_MIN_CLEANABLE_RATIO: Final = Key(
@@ -75,7 +75,7 @@ LOG_CLEANER_MIN_CLEANABLE_RATIO: Final = Key(
     DOUBLE,
     "0.5",
     MEDIUM,
-    "Share of a log that must be dirty before it is cleaned, 0 to 1.",
+    "Fraction of a log that must be dirty before it is cleaned, 0 to 1.",
     between(0, 1),
 )
 LOG_CLEANER_MIN_COMPACTION_LAG_MS: Final = Key(
@@ -87,7 +87,7 @@ LOG_CLEANUP_POLICY: Final = Key(
     LIST,
     "delete",
     MEDIUM,
-    "What happens to old segments: delete, compact, both or neither.",
+    "Cleanup of old segments: delete, compact, both or neither.",
     ListOf("compact", "delete"),
 )
 LOG_DIR: Final = Key("log.dir", LIST, "/tmp/kafka-logs", HIGH, "Log directory, when log.dirs is not set.", ListOf(empty=False))
@@ -101,7 +101,12 @@ LOG_DIR_FAILURE_TIMEOUT_MS: Final = Key(
 )
 LOG_DIRS: Final = Key("log.dirs", LIST, None, HIGH, "Log directories, separated by commas.", ListOf(empty=False, null=True))
 LOG_FLUSH_INTERVAL_MESSAGES: Final = Key(
-    "log.flush.interval.messages", LONG, "9223372036854775807", HIGH, "Messages in a partition before it is flushed to disk.", at_least(1)
+    "log.flush.interval.messages",
+    LONG,
+    "9223372036854775807",
+    HIGH,
+    "Number of messages in a partition after which it is flushed to disk.",
+    at_least(1),
 )
 LOG_FLUSH_INTERVAL_MS: Final = Key("log.flush.interval.ms", LONG, None, HIGH, "Longest time before messages are flushed to disk, in ms.")
 LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS: Final = Key(
@@ -150,30 +155,39 @@ LOG_MESSAGE_TIMESTAMP_TYPE: Final = Key(
     STRING,
     "CreateTime",
     MEDIUM,
-    "Whether a message keeps the producer's time or gets that of its append.",
+    "Whether a message keeps the producer's timestamp or gets the time of its append.",
     OneOf("CreateTime", "LogAppendTime"),
 )
-LOG_PREALLOCATE: Final = Key("log.preallocate", BOOLEAN, "false", MEDIUM, "Whether segments take their whole size when they are created.")
-LOG_RETENTION_BYTES: Final = Key("log.retention.bytes", LONG, "-1", HIGH, "Bytes kept per partition; -1 is without limit.")
+LOG_PREALLOCATE: Final = Key("log.preallocate", BOOLEAN, "false", MEDIUM, "Whether segments are created with their whole size.")
+LOG_RETENTION_BYTES: Final = Key("log.retention.bytes", LONG, "-1", HIGH, "Bytes kept per partition; -1 keeps all.")
 LOG_RETENTION_CHECK_INTERVAL_MS: Final = Key(
     "log.retention.check.interval.ms", LONG, "300000", MEDIUM, "Time between checks for segments that can be deleted, in ms.", at_least(1)
 )
 LOG_RETENTION_HOURS: Final = Key(
-    "log.retention.hours", INT, "168", HIGH, "Hours that segments are kept, when neither ms nor minutes are given."
+    "log.retention.hours", INT, "168", HIGH, "Hours that segments are kept; log.retention.ms and log.retention.minutes take precedence."
 )
-LOG_RETENTION_MINUTES: Final = Key("log.retention.minutes", INT, None, HIGH, "Minutes that segments are kept, when ms are not given.")
-LOG_RETENTION_MS: Final = Key("log.retention.ms", LONG, None, HIGH, "Time that segments are kept, in ms; -1 is for ever.")
-LOG_ROLL_HOURS: Final = Key("log.roll.hours", INT, "168", HIGH, "Hours before a new segment is begun, when ms are not given.", at_least(1))
+LOG_RETENTION_MINUTES: Final = Key(
+    "log.retention.minutes", INT, None, HIGH, "Minutes that segments are kept; log.retention.ms takes precedence."
+)
+LOG_RETENTION_MS: Final = Key("log.retention.ms", LONG, None, HIGH, "Time that segments are kept, in ms; -1 keeps all.")
+LOG_ROLL_HOURS: Final = Key(
+    "log.roll.hours", INT, "168", HIGH, "Hours before the log is rolled to a new segment; log.roll.ms takes precedence.", at_least(1)
+)
 LOG_ROLL_JITTER_HOURS: Final = Key(
-    "log.roll.jitter.hours", INT, "0", HIGH, "Largest random part taken off the roll time, in hours, when ms are not given.", at_least(0)
+    "log.roll.jitter.hours",
+    INT,
+    "0",
+    HIGH,
+    "Largest random reduction of the roll time, in hours; log.roll.jitter.ms takes precedence.",
+    at_least(0),
 )
-LOG_ROLL_JITTER_MS: Final = Key("log.roll.jitter.ms", LONG, None, HIGH, "Largest random part taken off the roll time, in ms.")
-LOG_ROLL_MS: Final = Key("log.roll.ms", LONG, None, HIGH, "Time before a new segment is begun, in ms.")
-LOG_SEGMENT_BYTES: Final = Key("log.segment.bytes", INT, "1073741824", HIGH, "Largest segment.", at_least(1048576))
+LOG_ROLL_JITTER_MS: Final = Key("log.roll.jitter.ms", LONG, None, HIGH, "Largest random reduction of the roll time, in ms.")
+LOG_ROLL_MS: Final = Key("log.roll.ms", LONG, None, HIGH, "Time before the log is rolled to a new segment, in ms.")
+LOG_SEGMENT_BYTES: Final = Key("log.segment.bytes", INT, "1073741824", HIGH, "Largest segment, in bytes.", at_least(1048576))
 LOG_SEGMENT_DELETE_DELAY_MS: Final = Key(
     "log.segment.delete.delay.ms", LONG, "60000", HIGH, "Pause before the files of a removed segment are deleted, in ms.", at_least(0)
 )
-MESSAGE_MAX_BYTES: Final = Key("message.max.bytes", INT, "1048588", HIGH, "Largest record batch.", at_least(0))
+MESSAGE_MAX_BYTES: Final = Key("message.max.bytes", INT, "1048588", HIGH, "Largest record batch, in bytes.", at_least(0))
 MIN_INSYNC_REPLICAS: Final = Key(
     "min.insync.replicas", INT, "1", HIGH, "Replicas that must be in sync for a write with acks=all.", at_least(1)
 )

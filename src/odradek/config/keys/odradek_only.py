@@ -11,9 +11,9 @@ BROKER_SESSION_DISCONNECT_TIMEOUT_MS: Final = Key(
     INT,
     "1000",
     MEDIUM,
-    "A broker whose heartbeat connection to the active controller has ended, and that has not beaten over another one for this long, "
-    "in ms, is fenced before its session is over, and at once when its inter-broker listener refuses connections; -1 leaves it to the "
-    "session alone, as Kafka does.",
+    "A broker without a heartbeat for this long after the connection of its last heartbeat to the active controller ended, in ms, "
+    "is fenced before its session ends, and at once if its inter-broker listener refuses connections; -1 waits for the end of the "
+    "session, as Kafka does.",
     at_least(-1),
     internal=True,
 )
@@ -22,31 +22,29 @@ ODRADEK_CLIENT_TELEMETRY: Final = Key(
     STRING,
     "",
     MEDIUM,
-    "Where the metrics go that clients push (KIP-714): the address of an OTLP receiver, such as http://127.0.0.1:4318/v1/metrics; "
-    "counted: they are checked and counted, and go no further; empty: clients are not asked for any.",
+    "Destination of the metrics that clients push (KIP-714): the address of an OTLP receiver, such as "
+    "http://127.0.0.1:4318/v1/metrics; counted: they are checked and counted only; empty: clients are not asked to push metrics.",
     internal=True,
 )
-ODRADEK_LOG_FILE: Final = Key(
-    "odradek.log.file", STRING, "", MEDIUM, "The file that the log is written to, instead of standard error.", internal=True
-)
+ODRADEK_LOG_FILE: Final = Key("odradek.log.file", STRING, "", MEDIUM, "File for the log, instead of standard error.", internal=True)
 ODRADEK_LOG_FILE_MAX_BYTES: Final = Key(
     "odradek.log.file.max.bytes",
     INT,
     "104857600",
     LOW,
-    "Bytes of odradek.log.file, after which it becomes the first of the older files and a new one is begun.",
+    "Size of odradek.log.file in bytes at which it is rotated.",
     at_least(1024),
     internal=True,
 )
 ODRADEK_LOG_FILES: Final = Key(
-    "odradek.log.files", INT, "10", LOW, "How many files of the log there may be; the oldest is removed.", at_least(2), internal=True
+    "odradek.log.files", INT, "10", LOW, "Largest number of log files; the oldest is removed.", at_least(2), internal=True
 )
 ODRADEK_LOG_FORMAT: Final = Key(
     "odradek.log.format",
     STRING,
     "text",
     MEDIUM,
-    "How the log is written: text, or json with one object a line.",
+    "Format of the log: text, or json with one object a line.",
     OneOf("text", "json"),
     internal=True,
 )
@@ -55,8 +53,8 @@ ODRADEK_LOG_SLOW_REQUEST_MS: Final = Key(
     INT,
     "-1",
     MEDIUM,
-    "Requests that take longer are logged with their times, by the logger odradek.slow_requests; the wait that a client has asked for "
-    "(Fetch, JoinGroup, SyncGroup) does not count. -1: none.",
+    "Requests that take longer, in ms, are logged with their times, by the logger odradek.slow_requests; the wait that a client "
+    "requests (Fetch, JoinGroup, SyncGroup) does not count. -1 logs none.",
     at_least(-1),
     internal=True,
 )
@@ -65,7 +63,7 @@ ODRADEK_METRICS_LISTENER: Final = Key(
     STRING,
     "",
     MEDIUM,
-    "Where metrics and health are served over HTTP: a port, on 127.0.0.1, or HOST:PORT; nowhere when empty. There is neither "
+    "Address of the HTTP listener for metrics and health: a port on 127.0.0.1, or HOST:PORT; empty: no listener. It has neither "
     "encryption nor authentication.",
     internal=True,
 )
@@ -74,8 +72,8 @@ ORG_APACHE_KAFKA_AUTOMATIC_CONFIG_PROVIDERS: Final = Key(
     LIST,
     "",
     MEDIUM,
-    "Classes that config.providers.NAME.class may name, in the file and at run time; not given: all that there are. Kafka has this as "
-    "a property of the JVM, and for clients only.",
+    "Classes that config.providers.NAME.class may name, in the file and at run time; not set: all. In Kafka this is a property of "
+    "the JVM, and only for clients.",
     internal=True,
 )
 ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_FILES: Final = Key(
@@ -83,7 +81,7 @@ ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_FILES: Final = Key(
     LIST,
     "",
     MEDIUM,
-    "Files that sasl.oauthbearer.jwks.endpoint.url may name; Kafka has this as a property of the JVM.",
+    "Files that sasl.oauthbearer.jwks.endpoint.url may name. In Kafka this is a property of the JVM.",
     internal=True,
 )
 ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS: Final = Key(
@@ -91,7 +89,7 @@ ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS: Final = Key(
     LIST,
     "",
     MEDIUM,
-    "Addresses that sasl.oauthbearer.jwks.endpoint.url may be; Kafka has this as a property of the JVM.",
+    "Addresses that sasl.oauthbearer.jwks.endpoint.url may name. In Kafka this is a property of the JVM.",
     internal=True,
 )
 

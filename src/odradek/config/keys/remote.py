@@ -7,7 +7,7 @@ from typing import Final
 from odradek.config.definition import BOOLEAN, DOUBLE, INT, LONG, LOW, MEDIUM, STRING, Key, at_least, between, keys_in, non_empty
 
 REMOTE_FETCH_MAX_WAIT_MS: Final = Key(
-    "remote.fetch.max.wait.ms", INT, "500", MEDIUM, "Longest wait for an answer from remote storage, in ms.", at_least(1)
+    "remote.fetch.max.wait.ms", INT, "500", MEDIUM, "Longest wait for a response from remote storage, in ms.", at_least(1)
 )
 REMOTE_LIST_OFFSETS_REQUEST_TIMEOUT_MS: Final = Key(
     "remote.list.offsets.request.timeout.ms", LONG, "30000", MEDIUM, "Longest wait for offsets from remote storage, in ms.", at_least(1)
@@ -89,7 +89,7 @@ REMOTE_LOG_MANAGER_TASK_RETRY_BACKOFF_MAX_MS: Final = Key(
     LONG,
     "30000",
     LOW,
-    "Longest pause before a failed remote-storage task runs again, in ms.",
+    "Longest pause before a failed remote-storage task is retried, in ms.",
     at_least(1),
     internal=True,
 )
@@ -98,7 +98,7 @@ REMOTE_LOG_MANAGER_TASK_RETRY_BACKOFF_MS: Final = Key(
     LONG,
     "500",
     LOW,
-    "First pause before a failed remote-storage task runs again, in ms.",
+    "First pause before a failed remote-storage task is retried, in ms.",
     at_least(1),
     internal=True,
 )
@@ -107,7 +107,7 @@ REMOTE_LOG_MANAGER_TASK_RETRY_JITTER: Final = Key(
     DOUBLE,
     "0.2",
     LOW,
-    "Random part of the pause before a failed remote-storage task runs again.",
+    "Random fraction of the pause before a failed remote-storage task is retried.",
     between(0, 0.5),
     internal=True,
 )
@@ -115,7 +115,7 @@ REMOTE_LOG_MANAGER_THREAD_POOL_SIZE: Final = Key(
     "remote.log.manager.thread.pool.size", INT, "2", MEDIUM, "Threads for the tasks of remote storage.", at_least(1)
 )
 REMOTE_LOG_METADATA_CUSTOM_METADATA_MAX_BYTES: Final = Key(
-    "remote.log.metadata.custom.metadata.max.bytes", INT, "128", LOW, "Largest custom metadata of a remote segment.", at_least(0)
+    "remote.log.metadata.custom.metadata.max.bytes", INT, "128", LOW, "Largest custom metadata of a remote segment, in bytes.", at_least(0)
 )
 REMOTE_LOG_METADATA_MANAGER_CLASS_NAME: Final = Key(
     "remote.log.metadata.manager.class.name",
@@ -126,16 +126,21 @@ REMOTE_LOG_METADATA_MANAGER_CLASS_NAME: Final = Key(
     non_empty,
 )
 REMOTE_LOG_METADATA_MANAGER_CLASS_PATH: Final = Key(
-    "remote.log.metadata.manager.class.path", STRING, None, MEDIUM, "Where that class is found."
+    "remote.log.metadata.manager.class.path", STRING, None, MEDIUM, "Class path of that class."
 )
 REMOTE_LOG_METADATA_MANAGER_IMPL_PREFIX: Final = Key(
-    "remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", MEDIUM, "Prefix of the keys passed to that class.", non_empty
+    "remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", MEDIUM, "Prefix of the configuration keys of that class.", non_empty
 )
 REMOTE_LOG_METADATA_MANAGER_LISTENER_NAME: Final = Key(
-    "remote.log.metadata.manager.listener.name", STRING, None, MEDIUM, "Listener by which that class reaches its topic.", non_empty
+    "remote.log.metadata.manager.listener.name",
+    STRING,
+    None,
+    MEDIUM,
+    "Listener that the remote log metadata manager uses to connect to brokers.",
+    non_empty,
 )
 REMOTE_LOG_READER_MAX_PENDING_TASKS: Final = Key(
-    "remote.log.reader.max.pending.tasks", INT, "100", MEDIUM, "Reads from remote storage that may wait.", at_least(1)
+    "remote.log.reader.max.pending.tasks", INT, "100", MEDIUM, "Largest number of reads from remote storage that wait.", at_least(1)
 )
 REMOTE_LOG_READER_THREADS: Final = Key(
     "remote.log.reader.threads", INT, "10", MEDIUM, "Threads that read from remote storage.", at_least(1)
@@ -144,10 +149,10 @@ REMOTE_LOG_STORAGE_MANAGER_CLASS_NAME: Final = Key(
     "remote.log.storage.manager.class.name", STRING, None, MEDIUM, "Class that stores remote segments.", non_empty
 )
 REMOTE_LOG_STORAGE_MANAGER_CLASS_PATH: Final = Key(
-    "remote.log.storage.manager.class.path", STRING, None, MEDIUM, "Where that class is found."
+    "remote.log.storage.manager.class.path", STRING, None, MEDIUM, "Class path of that class."
 )
 REMOTE_LOG_STORAGE_MANAGER_IMPL_PREFIX: Final = Key(
-    "remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", MEDIUM, "Prefix of the keys passed to that class.", non_empty
+    "remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", MEDIUM, "Prefix of the configuration keys of that class.", non_empty
 )
 REMOTE_LOG_STORAGE_SYSTEM_ENABLE: Final = Key(
     "remote.log.storage.system.enable", BOOLEAN, "false", MEDIUM, "Whether topics may use remote storage."

@@ -23,15 +23,15 @@ ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS: Final = Key(
     at_least(1),
 )
 AUTO_LEADER_REBALANCE_ENABLE: Final = Key(
-    "auto.leader.rebalance.enable", BOOLEAN, "true", HIGH, "Whether leadership goes back to preferred replicas by itself."
+    "auto.leader.rebalance.enable", BOOLEAN, "true", HIGH, "Whether leadership is moved to preferred replicas automatically."
 )
 DEFAULT_REPLICATION_FACTOR: Final = Key(
-    "default.replication.factor", INT, "1", MEDIUM, "Replicas of topics created without saying how many."
+    "default.replication.factor", INT, "1", MEDIUM, "Replication factor of a topic that is created without one."
 )
 DELETE_RECORDS_PURGATORY_PURGE_INTERVAL_REQUESTS: Final = Key(
     "delete.records.purgatory.purge.interval.requests", INT, "1", MEDIUM, "Delayed DeleteRecords completed before the purgatory is swept."
 )
-FETCH_MAX_BYTES: Final = Key("fetch.max.bytes", INT, "57671680", MEDIUM, "Most bytes in the answer to a fetch.", at_least(1024))
+FETCH_MAX_BYTES: Final = Key("fetch.max.bytes", INT, "57671680", MEDIUM, "Largest fetch response, in bytes.", at_least(1024))
 FETCH_PURGATORY_PURGE_INTERVAL_REQUESTS: Final = Key(
     "fetch.purgatory.purge.interval.requests", INT, "1000", MEDIUM, "Delayed fetches completed before the purgatory is swept."
 )
@@ -40,7 +40,7 @@ FOLLOWER_FETCH_LAST_TIERED_OFFSET_ENABLE: Final = Key(
     BOOLEAN,
     "false",
     MEDIUM,
-    "Whether new followers begin at the last offset in remote storage.",
+    "Whether new followers start at the last offset in remote storage.",
 )
 LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS: Final = Key(
     "leader.imbalance.check.interval.seconds",
@@ -51,7 +51,7 @@ LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS: Final = Key(
     at_least(1),
 )
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS: Final = Key(
-    "max.incremental.fetch.session.cache.slots", INT, "1000", MEDIUM, "Fetch sessions kept at a time.", at_least(0)
+    "max.incremental.fetch.session.cache.slots", INT, "1000", MEDIUM, "Largest number of cached fetch sessions.", at_least(0)
 )
 NUM_REPLICA_ALTER_LOG_DIRS_THREADS: Final = Key(
     "num.replica.alter.log.dirs.threads", INT, None, HIGH, "Threads that move replicas between log directories."
@@ -63,7 +63,9 @@ REPLICA_FETCH_BACKOFF_MS: Final = Key(
 REPLICA_FETCH_MAX_BYTES: Final = Key(
     "replica.fetch.max.bytes", INT, "1048576", MEDIUM, "Bytes a follower tries to fetch per partition.", at_least(0)
 )
-REPLICA_FETCH_MIN_BYTES: Final = Key("replica.fetch.min.bytes", INT, "1", HIGH, "Least bytes a follower waits for.")
+REPLICA_FETCH_MIN_BYTES: Final = Key(
+    "replica.fetch.min.bytes", INT, "1", HIGH, "Bytes for which the leader waits before it responds to a follower."
+)
 REPLICA_FETCH_RESPONSE_MAX_BYTES: Final = Key(
     "replica.fetch.response.max.bytes", INT, "10485760", MEDIUM, "Bytes a follower tries to fetch at a time.", at_least(0)
 )
@@ -72,7 +74,7 @@ REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS: Final = Key(
     "replica.high.watermark.checkpoint.interval.ms", LONG, "5000", HIGH, "Time between checkpoints of the high watermarks, in ms."
 )
 REPLICA_LAG_TIME_MAX_MS: Final = Key(
-    "replica.lag.time.max.ms", LONG, "30000", HIGH, "A follower not caught up for longer, in ms, leaves the ISR."
+    "replica.lag.time.max.ms", LONG, "30000", HIGH, "A follower that has not caught up for longer, in ms, leaves the ISR."
 )
 REPLICA_SELECTOR_CLASS: Final = Key("replica.selector.class", STRING, None, MEDIUM, "Class that chooses the replica a consumer reads from.")
 REPLICA_SOCKET_RECEIVE_BUFFER_BYTES: Final = Key(
@@ -90,7 +92,7 @@ UNCLEAN_LEADER_ELECTION_ENABLE: Final = Key(
     BOOLEAN,
     "false",
     HIGH,
-    "Whether a replica that is not in sync may lead when no other is left; records can be lost.",
+    "Whether a replica that is not in sync may become the leader when no other replica is left; records can be lost.",
 )
 UNCLEAN_LEADER_ELECTION_INTERVAL_MS: Final = Key(
     "unclean.leader.election.interval.ms",

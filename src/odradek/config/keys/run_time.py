@@ -13,7 +13,7 @@ FOLLOWER_REPLICATION_THROTTLED_RATE: Final = Key(
     LONG,
     _UNLIMITED,
     MEDIUM,
-    "Bytes per second that the throttled replicas of this broker together may fetch.",
+    "Bytes per second that the throttled follower replicas of this broker may fetch in total.",
     at_least(0),
 )
 LEADER_REPLICATION_THROTTLED_RATE: Final = Key(
@@ -21,7 +21,7 @@ LEADER_REPLICATION_THROTTLED_RATE: Final = Key(
     LONG,
     _UNLIMITED,
     MEDIUM,
-    "Bytes per second that this broker may send of throttled partitions to replicas that are not in sync.",
+    "Bytes per second that this broker may send in total for throttled partitions to replicas that are not in sync.",
     at_least(0),
 )
 REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND: Final = Key(
@@ -29,7 +29,7 @@ REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND: Final = Key(
     LONG,
     _UNLIMITED,
     MEDIUM,
-    "Bytes per second that all moves of replicas between log directories together may copy.",
+    "Bytes per second that all moves of replicas between log directories may copy in total.",
     at_least(0),
 )
 

@@ -11,7 +11,7 @@ SHARE_COORDINATOR_APPEND_LINGER_MS: Final = Key(
     INT,
     "-1",
     MEDIUM,
-    "How long the share coordinator gathers records before it writes them, in ms; -1 adapts.",
+    "How long the share coordinator collects records before it writes them, in ms; -1 adapts to the load.",
     at_least(-1),
 )
 SHARE_COORDINATOR_CACHED_BUFFER_MAX_BYTES: Final = Key(
@@ -27,12 +27,12 @@ SHARE_COORDINATOR_COLD_PARTITION_SNAPSHOT_INTERVAL_MS: Final = Key(
     INT,
     "300000",
     LOW,
-    "Time after which the state of an idle share partition is written anew, in ms.",
+    "Time after which the state of an idle share partition is written again, in ms.",
     at_least(1),
     internal=True,
 )
 SHARE_COORDINATOR_LOAD_BUFFER_SIZE: Final = Key(
-    "share.coordinator.load.buffer.size", INT, "5242880", HIGH, "Bytes read at a time when the share coordinator loads.", at_least(1)
+    "share.coordinator.load.buffer.size", INT, "5242880", HIGH, "Bytes read at a time while the share coordinator loads.", at_least(1)
 )
 SHARE_COORDINATOR_SNAPSHOT_UPDATE_RECORDS_PER_SNAPSHOT: Final = Key(
     "share.coordinator.snapshot.update.records.per.snapshot",
@@ -64,7 +64,12 @@ SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR: Final = Key(
     "share.coordinator.state.topic.replication.factor", SHORT, "3", HIGH, "Replicas of the share-state topic.", at_least(1)
 )
 SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES: Final = Key(
-    "share.coordinator.state.topic.segment.bytes", INT, "104857600", HIGH, "Largest segment of the share-state topic.", at_least(1)
+    "share.coordinator.state.topic.segment.bytes",
+    INT,
+    "104857600",
+    HIGH,
+    "Largest segment of the share-state topic, in bytes.",
+    at_least(1),
 )
 SHARE_COORDINATOR_THREADS: Final = Key("share.coordinator.threads", INT, "1", MEDIUM, "Workers of the share coordinator.", at_least(1))
 SHARE_COORDINATOR_WRITE_TIMEOUT_MS: Final = Key(

@@ -11,7 +11,7 @@ ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS: Final = Key(
     INT,
     "100",
     HIGH,
-    "Longest pause between attempts to add partitions to a transaction on the broker's side, in ms.",
+    "Longest pause before the broker retries to add partitions to a transaction, in ms.",
     at_least(0),
 )
 ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS: Final = Key(
@@ -19,7 +19,7 @@ ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS: Final = Key(
     INT,
     "20",
     HIGH,
-    "First pause between attempts to add partitions to a transaction on the broker's side, in ms.",
+    "First pause before the broker retries to add partitions to a transaction, in ms.",
     at_least(1),
 )
 PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS: Final = Key(
@@ -32,7 +32,7 @@ PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS: Final = Key(
     internal=True,
 )
 PRODUCER_ID_EXPIRATION_MS: Final = Key(
-    "producer.id.expiration.ms", INT, "86400000", LOW, "Time after which the state of a silent producer is forgotten, in ms.", at_least(1)
+    "producer.id.expiration.ms", INT, "86400000", LOW, "Time after which the state of an inactive producer is removed, in ms.", at_least(1)
 )
 TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS: Final = Key(
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -43,14 +43,14 @@ TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS: Final = Key(
     at_least(1),
 )
 TRANSACTION_MAX_TIMEOUT_MS: Final = Key(
-    "transaction.max.timeout.ms", INT, "900000", HIGH, "Longest transaction timeout a producer may ask for, in ms.", at_least(1)
+    "transaction.max.timeout.ms", INT, "900000", HIGH, "Longest transaction timeout that a producer may request, in ms.", at_least(1)
 )
 TRANSACTION_PARTITION_VERIFICATION_ENABLE: Final = Key(
     "transaction.partition.verification.enable",
     BOOLEAN,
     "true",
     LOW,
-    "Whether a partition checks with the coordinator that it belongs to a transaction.",
+    "Whether a partition verifies with the coordinator that it belongs to the transaction.",
 )
 TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS: Final = Key(
     "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -65,7 +65,7 @@ TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE: Final = Key(
     INT,
     "5242880",
     HIGH,
-    "Bytes read at a time when the transaction coordinator loads.",
+    "Bytes read at a time while the transaction coordinator loads.",
     at_least(1),
 )
 TRANSACTION_STATE_LOG_MIN_ISR: Final = Key(
@@ -78,17 +78,17 @@ TRANSACTION_STATE_LOG_REPLICATION_FACTOR: Final = Key(
     "transaction.state.log.replication.factor", SHORT, "3", HIGH, "Replicas of the transaction topic.", at_least(1)
 )
 TRANSACTION_STATE_LOG_SEGMENT_BYTES: Final = Key(
-    "transaction.state.log.segment.bytes", INT, "104857600", HIGH, "Largest segment of the transaction topic.", at_least(1)
+    "transaction.state.log.segment.bytes", INT, "104857600", HIGH, "Largest segment of the transaction topic, in bytes.", at_least(1)
 )
 TRANSACTION_TWO_PHASE_COMMIT_ENABLE: Final = Key(
-    "transaction.two.phase.commit.enable", BOOLEAN, "false", LOW, "Whether producers may take part in two-phase commits."
+    "transaction.two.phase.commit.enable", BOOLEAN, "false", LOW, "Whether producers may use two-phase commit."
 )
 TRANSACTIONAL_ID_EXPIRATION_MS: Final = Key(
     "transactional.id.expiration.ms",
     INT,
     "604800000",
     HIGH,
-    "Time after which an unused transactional id is forgotten, in ms.",
+    "Time after which an unused transactional id is removed, in ms.",
     at_least(1),
 )
 

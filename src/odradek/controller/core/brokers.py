@@ -110,8 +110,8 @@ def _check_listeners(
         if not listener.name or not listener.host or not listener.port or listener.security_protocol not in _SECURITY_PROTOCOLS:
             raise KafkaError(
                 ErrorCode.INVALID_REGISTRATION,
-                f"Listener {listener.name!r} at {listener.host!r}, port {listener.port}, security protocol {listener.security_protocol}, "
-                "lacks something, or its security protocol is not known",
+                f"Listener {listener.name!r} at {listener.host!r}, port {listener.port}, security protocol "
+                f"{listener.security_protocol}, is incomplete, or its security protocol is unknown",
             )
 
 

@@ -49,8 +49,8 @@ def update_features(context: ControllerContext, request: UpdateFeaturesRequest, 
         for name, (level, kind) in wanted.items():
             records += _update(context, name, level, kind, proposed)
     except KafkaError as error:
-        logger.info("features are left as they are: %s", error.message)
-        raise KafkaError(error.code, f"No feature was changed, since one of them cannot be: {error.message}") from None
+        logger.info("no feature is changed: %s", error.message)
+        raise KafkaError(error.code, f"No feature was changed, since one change is not possible: {error.message}") from None
     response = UpdateFeaturesResponse(error_message=None)
     if version <= 1:
         # Kafka writes the text "NONE" here, and no text at the top level.
@@ -60,31 +60,31 @@ def update_features(context: ControllerContext, request: UpdateFeaturesRequest, 
         return ControllerResult([], response, atomic=True)
     for record in records:
         assert isinstance(record.message, FeatureLevelRecord)
-        logger.info("%s is going to level %d", record.message.name, record.message.feature_level)
+        logger.info("%s changes to level %d", record.message.name, record.message.feature_level)
     return ControllerResult(elr_safety_records(context, records) + records, response, atomic=True)
 
 
 def _update(context: ControllerContext, name: str, level: int, kind: int, proposed: Mapping[str, int]) -> list[VersionedRecord]:
     """Return the record that takes a feature to its new level, or an empty list when the level is the current one."""
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        raise _invalid(name, level, f"There is no upgrade type {kind}.")
+        raise _invalid(name, level, f"The upgrade type {kind} does not exist.")
     if level < 0:
-        raise _invalid(name, level, "A level is at least 0.")
+        raise _invalid(name, level, "A level must be at least 0.")
     current = context.kraft_version if name == KRAFT_VERSION else context.state.features.get(name) or 0
     # A level that another implementation has finalized may stay, even if this release does not serve it.
     if level != current:
         _check_supported(context, name, level)
     if level < current and kind == UPGRADE:
-        raise _invalid(name, level, f"That is below the current level {current}, which takes a downgrade, safe or unsafe.")
+        raise _invalid(name, level, f"That is below the current level {current} and needs a downgrade, safe or unsafe.")
     if level > current and kind != UPGRADE:
-        raise _invalid(name, level, f"That is above the current level {current}, which takes an upgrade.")
+        raise _invalid(name, level, f"That is above the current level {current} and needs an upgrade.")
     if name == METADATA_VERSION:
         _check_metadata_version(current, level)
     elif name == KRAFT_VERSION:
         if level < current:
             raise _invalid(name, level, "This feature cannot be downgraded.")
         if level > current:
-            raise _invalid(name, level, "Odradek does not turn a static quorum into a dynamic one while it runs yet.")
+            raise _invalid(name, level, "Odradek cannot change a static quorum into a dynamic one at run time yet.")
     else:
         _check_dependencies(name, level, proposed)
     if level == current:

@@ -177,7 +177,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest, vers
     ACL: ALTER on Cluster. Quota: request time.
     """
     if request.timeout_ms < 0:
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the time for the election was over before it began")
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the election timed out before it began")
     if request.election_type not in (ELECTION_PREFERRED, ELECTION_UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     records: list[VersionedRecord] = []

@@ -275,7 +275,7 @@ class ControllerState:
 
     def _remove_scram(self, record: RemoveUserScramCredentialRecord, _offset: int) -> None:
         if self.scram.pop((record.mechanism, record.name)) is None:
-            raise ValueError(f"a record removes a SCRAM credential of {record.name}, which has none")
+            raise ValueError(f"a record removes a SCRAM credential of {record.name} that does not exist")
 
     def _client_quota(self, record: ClientQuotaRecord, _offset: int) -> None:
         entity = quota_entity(record)

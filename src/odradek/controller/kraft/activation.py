@@ -32,7 +32,7 @@ def activation_records(
         level = _bootstrap_level(bootstrap)
         transactional = level >= TRANSACTIONS_SINCE
         if transaction_start is not None:
-            logger.info("Taking back the unfinished bootstrap transaction at offset %d", transaction_start)
+            logger.info("Aborting the unfinished bootstrap transaction at offset %d", transaction_start)
             records.append(VersionedRecord(AbortTransactionRecord(reason="the controller was replaced"), 0))
         logger.info("Writing %d bootstrap records, metadata.version %d", len(bootstrap), level)
         if transactional:
@@ -41,7 +41,7 @@ def activation_records(
         if transactional:
             records.append(VersionedRecord(EndTransactionRecord(), 0))
     elif transaction_start is not None:
-        logger.info("Taking back the unfinished metadata transaction at offset %d", transaction_start)
+        logger.info("Aborting the unfinished metadata transaction at offset %d", transaction_start)
         records.append(VersionedRecord(AbortTransactionRecord(reason="the controller was replaced"), 0))
     return records
 
@@ -50,4 +50,4 @@ def _bootstrap_level(bootstrap: Sequence[VersionedRecord]) -> int:
     for record in bootstrap:
         if isinstance(record.message, FeatureLevelRecord) and record.message.name == METADATA_VERSION:
             return record.message.feature_level
-    raise ValueError("the bootstrap records set no metadata.version")
+    raise ValueError("the bootstrap records do not set metadata.version")

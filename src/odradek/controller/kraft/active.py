@@ -190,7 +190,8 @@ class MetadataController:
         batches = [values] if atomic else list(split_values(values, max_bytes=self._max_batch_bytes))
         if atomic and (len(values) > MAX_BATCH_RECORDS or sum(map(len, values)) > self._max_batch_bytes):
             raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, f"{len(values)} records must be written in one batch, at most {MAX_BATCH_RECORDS} fit"
+                ErrorCode.POLICY_VIOLATION,
+                f"{len(values)} records must be written in one batch, which can have at most {MAX_BATCH_RECORDS}",
             )
         position = 0
         epoch = self.active_epoch

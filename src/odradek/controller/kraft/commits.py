@@ -91,7 +91,7 @@ class Commits:
                 read += len(batch.records)
                 self._take(batch)
             if self._loader.next_offset <= start:
-                raise StorageError(f"the metadata log holds no batch at offset {start}")
+                raise StorageError(f"the metadata log has no batch at offset {start}")
 
     def _take(self, batch: Batch) -> None:
         if self._controller is not None:

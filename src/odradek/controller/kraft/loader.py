@@ -197,7 +197,7 @@ class MetadataLoader:
             if not self._tolerant:
                 raise
             self.load_errors += 1
-            logger.exception("A metadata record was left out of the image: %s", message)
+            logger.exception("A metadata record was not applied: %s", message)
 
     def _replay(self, message: object) -> None:
         if isinstance(message, NoOpRecord):
@@ -287,7 +287,7 @@ class MetadataLoader:
             except Exception:
                 self.apply_errors += 1
                 name, offset = type(publisher).__name__, image.provenance.last_contained_offset
-                logger.exception("%s could not take over the metadata up to offset %d", name, offset)
+                logger.exception("%s could not apply the metadata up to offset %d", name, offset)
 
     def _introduce(self) -> None:
         publishers, self._new_publishers = self._new_publishers, []

@@ -103,7 +103,7 @@ class MetadataLog:
         if log.topic_id is None:
             log.assign_topic_id(METADATA_TOPIC_ID)
         elif log.topic_id != METADATA_TOPIC_ID:
-            raise StorageError(f"{directory} holds another topic: its id is {log.topic_id}")
+            raise StorageError(f"{directory} belongs to another topic: its id is {log.topic_id}")
         opened = cls(
             disk,
             directory,
@@ -126,18 +126,18 @@ class MetadataLog:
             latest.offset > self.log.log_end_offset or (latest != BOOTSTRAP_SNAPSHOT_ID and latest.epoch > self.end.epoch)
         ):
             logger.warning(
-                "The metadata log ends at %d, before its newest snapshot %s: starting anew from the snapshot", self.end.offset, latest
+                "The metadata log ends at %d, before its newest snapshot %s: starting again from the snapshot", self.end.offset, latest
             )
             self.log.truncate_fully_and_start_at(latest.offset)
         start = self.log.log_start_offset
         if start > 0 and not any(snapshot.offset >= start for snapshot in self.snapshots):
             raise StorageError(
-                f"{self.directory} begins at offset {start} and no snapshot holds what came before: restore a .checkpoint file"
+                f"{self.directory} begins at offset {start}, and the earlier part has no snapshot: restore a .checkpoint file"
             )
         if election is None and self.log.log_end_offset > 0:
             raise StorageError(
-                f"{self.directory} holds a log but no quorum-state: this node may have voted in an epoch it no longer knows of. "
-                "Restore the file, or empty the directory so that the log is fetched from the other controllers."
+                f"{self.directory} has a log but no quorum-state: this node may have voted in an epoch that it does not remember. "
+                "Restore the file, or empty the directory; the node then fetches the log from the other controllers."
             )
 
     # Interface of the core (RaftLog) ---------------------------------------------------------------------------------------
@@ -308,5 +308,5 @@ def next_offset_after(data: bytes, offset: int) -> int:
     for _, header in iter_headers(memoryview(data)):
         found = header.next_offset
     if found <= offset:
-        raise StorageError(f"the metadata log holds no batch at offset {offset}")
+        raise StorageError(f"the metadata log has no batch at offset {offset}")
     return found

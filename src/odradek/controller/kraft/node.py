@@ -261,7 +261,7 @@ class KRaftNode:
         if self._failure is not None or self._stopped:
             return
         if self._on_fault is None or not isinstance(error, OSError | OdradekError):
-            logger.critical("The metadata log of node %d cannot go on: %s", self.node_id, error, exc_info=error)
+            logger.critical("The metadata log of node %d cannot be used any further: %s", self.node_id, error, exc_info=error)
         self._failure = error
         self._cease(error)
         if self._on_fault is not None:
@@ -423,7 +423,7 @@ class KRaftNode:
 
     def _send(self, message: Outbound) -> Deferred[Response]:
         if self._channel is None:
-            raise RuntimeError(f"node {self.node_id} has peers but no channel to them")
+            raise RuntimeError(f"node {self.node_id} has other voters but no channel to them")
         from odradek.controller.kraft.wire import send
 
         return send(self, self._channel, message)
@@ -458,4 +458,7 @@ def _check_voters(voters: VoterSet, local: Voter) -> None:
     known = voters.get(local.id)
     if known is not None and len(voters) == 1 and not voters.contains(local.key):
         theirs, ours = (None if each is None else uuid_to_string(each) for each in (known.directory_id, local.directory_id))
-        raise ConfigError(f"the only voter of the metadata quorum is node {local.id} with the metadata directory {theirs}, not with {ours}")
+        raise ConfigError(
+            f"the only voter of the metadata quorum is node {local.id} with the metadata directory {theirs}, but the metadata "
+            f"directory of this node is {ours}"
+        )

@@ -203,7 +203,7 @@ def _decode(node: KRaftNode, response: Message) -> raft.Response:
     if isinstance(response, FetchSnapshotResponse):
         return _decode_fetch_snapshot(node, response)
     if not isinstance(response, VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse):
-        raise ProtocolError(f"an answer of type {type(response).__name__} to a Raft request")
+        raise ProtocolError(f"a response of type {type(response).__name__} to a Raft request")
     if response.error_code != ErrorCode.NONE:
         if isinstance(response, VoteResponse) and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             return raft.VoteResponse(ErrorCode.UNSUPPORTED_VERSION, -1, -1)

@@ -78,7 +78,7 @@ class MemberMemory:
             self._look()
             if self.most + size > self.limit:
                 raise KafkaError(
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the members of all groups have the {self.limit} bytes they may have"
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the members of all groups use all of the {self.limit} bytes that are allowed"
                 )
         self.most += size
 
@@ -94,4 +94,4 @@ class MemberMemory:
         end = self._monotonic()
         self._count_at = end + max(_COUNT_AGAIN_S, _COUNT_SHARE * (end - begin))
         level = logging.WARNING if self.most > self.limit // 2 else logging.INFO
-        logger.log(level, "the members of groups take %d of %d bytes", self.most, self.limit)
+        logger.log(level, "the members of groups use %d of %d bytes", self.most, self.limit)

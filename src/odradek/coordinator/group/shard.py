@@ -121,7 +121,9 @@ class GroupShard:
             replay(key, value)
         elif type(key) not in self._ignored:
             self._ignored.add(type(key))
-            logger.warning("%s holds %s, which is not served yet: left alone", self.topic_partition, type(key).__name__)
+            logger.warning(
+                "%s has a record of %s, which is not served yet: the record is ignored", self.topic_partition, type(key).__name__
+            )
 
     def replay_end_transaction(self, offset: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         self.offsets.replay_end_transaction(producer_id, committed=committed)

@@ -172,7 +172,7 @@ class MarkerSender:
     def _answered(self, node: int, entries: dict[_Job, set[TopicPartition]], done: Deferred[Message]) -> None:
         batch = {job: partitions for job, partitions in entries.items() if not job.done.done}
         if done.error is not None:
-            logger.info("markers for broker %d: %s; trying again", node, done.error)
+            logger.info("markers for broker %d: %s; retrying", node, done.error)
             for job, partitions in batch.items():
                 self._later(job, partitions)
         else:

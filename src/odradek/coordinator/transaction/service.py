@@ -134,14 +134,14 @@ class TransactionCoordinator:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
             if two_phase and not self._settings.two_phase_commit:
                 raise KafkaError(
-                    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is off (transaction.two.phase.commit.enable)"
+                    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is disabled (transaction.two.phase.commit.enable)"
                 )
             if keep_prepared and not supports_epoch_bump(self._server_version()):
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "a prepared transaction can be kept from transaction.version 2 on")
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "keeping a prepared transaction needs transaction.version 2")
             if not two_phase and not 0 < timeout_ms <= self._settings.max_timeout_ms:
                 raise KafkaError(
                     ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                    f"a transaction timeout of {timeout_ms} ms is not within 1 and {self._settings.max_timeout_ms}",
+                    f"the transaction timeout must be between 1 and {self._settings.max_timeout_ms} ms, not {timeout_ms}",
                 )
         except KafkaError as error:
             return Deferred.failed(error)

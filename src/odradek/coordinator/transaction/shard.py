@@ -233,7 +233,7 @@ class TransactionShard:
         """Return the committed state. Raises KafkaError with TRANSACTIONAL_ID_NOT_FOUND."""
         transaction = self.transactions.committed(transactional_id)
         if transaction is None or transaction.state is TransactionState.DEAD:
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id {transactional_id!r}")
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"the transactional id {transactional_id!r} does not exist")
         return transaction
 
     def committed(self) -> Iterator[Transaction]:
@@ -271,4 +271,4 @@ def _nothing(_: TopicPartition, __: Transaction) -> None:
 
 
 def _unknown(transactional_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no producer holds the transactional id {transactional_id!r}")
+    return KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"the transactional id {transactional_id!r} has no producer")

@@ -131,7 +131,7 @@ class Transaction(NamedTuple):
         Raises RuntimeError for a transition that PREVIOUS_STATES does not allow.
         """
         if self.state not in PREVIOUS_STATES[state]:
-            raise RuntimeError(f"{self.transactional_id!r} cannot go from {self.state.label} to {state.label}")
+            raise RuntimeError(f"{self.transactional_id!r} cannot change from {self.state.label} to {state.label}")
         # Equal to `_replace` in a third of its time: a transaction takes three such steps.
         values: list[Any] = list(self)
         values[_PREVIOUS_PRODUCER_ID] = self.producer_id
@@ -170,11 +170,11 @@ def initialize(
     the epochs are used up and `new_producer_id` is not given.
     """
     if expected is not None and not _may_go_on(transaction, expected):
-        raise KafkaError(ErrorCode.PRODUCER_FENCED, f"{transaction.transactional_id!r} belongs to another producer by now")
+        raise KafkaError(ErrorCode.PRODUCER_FENCED, f"{transaction.transactional_id!r} belongs to another producer now")
     if transaction.state in PREPARED:
         raise concurrent(transaction)
     if transaction.state is TransactionState.ONGOING:
-        raise RuntimeError("an ongoing transaction is fenced first")
+        raise RuntimeError("an ongoing transaction must be fenced first")
     if transaction.epoch_exhausted and (expected is None or expected[1] == transaction.producer_epoch):
         if new_producer_id is None:
             raise ProducerIdNeededError
@@ -198,7 +198,7 @@ def initialize(
 def check_may_initialize(transaction: Transaction, expected: tuple[int, int] | None) -> None:
     """Raise KafkaError with PRODUCER_FENCED, as `initialize` does; called before an ongoing transaction is aborted for the producer."""
     if expected is not None and not _may_go_on(transaction, expected):
-        raise KafkaError(ErrorCode.PRODUCER_FENCED, f"{transaction.transactional_id!r} belongs to another producer by now")
+        raise KafkaError(ErrorCode.PRODUCER_FENCED, f"{transaction.transactional_id!r} belongs to another producer now")
 
 
 def _may_go_on(transaction: Transaction, expected: tuple[int, int]) -> bool:
@@ -374,27 +374,27 @@ def check_producer(transaction: Transaction, producer_id: int, producer_epoch: i
 
 
 def concurrent(transaction: Transaction) -> KafkaError:
-    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"the last transaction of {transaction.transactional_id!r} is still being ended")
+    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"the last transaction of {transaction.transactional_id!r} has not ended yet")
 
 
 def wrong_id(transaction: Transaction, producer_id: int) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"producer {producer_id} does not hold {transaction.transactional_id!r}, producer {transaction.owner[0]} does",
+        f"{transaction.transactional_id!r} belongs to producer {transaction.owner[0]}, not to producer {producer_id}",
     )
 
 
 def fenced(transaction: Transaction, producer_epoch: int) -> KafkaError:
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
-        f"epoch {producer_epoch} of producer {transaction.owner[0]} is not the current one, {transaction.owner[1]}",
+        f"epoch {producer_epoch} of producer {transaction.owner[0]} is not the current epoch, {transaction.owner[1]}",
     )
 
 
 def only_to_be_ended(transaction: Transaction) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_TXN_STATE,
-        f"the transaction of {transaction.transactional_id!r} was begun by a former producer and can only be committed or aborted",
+        f"an earlier producer began the transaction of {transaction.transactional_id!r}, which can only be committed or aborted",
     )
 
 

@@ -111,4 +111,4 @@ def _was_owner(kept: Transaction, producer: tuple[int, int]) -> bool:
 
 
 def _fenced(transaction: Transaction) -> KafkaError:
-    return KafkaError(ErrorCode.PRODUCER_FENCED, f"{transaction.transactional_id!r} belongs to another producer by now")
+    return KafkaError(ErrorCode.PRODUCER_FENCED, f"{transaction.transactional_id!r} belongs to another producer now")

@@ -62,7 +62,7 @@ def create_topics(
     under_way.update(wanted)
     refused = _refused.setdefault(services, {})
     if not refused.keys() >= wanted.keys():
-        logger.info("creating topics %s, which %s asked for", ", ".join(wanted), client_id)
+        logger.info("creating topics %s, which %s requested", ", ".join(wanted), client_id)
 
     def created(done: Deferred[Message]) -> None:
         for name in wanted:

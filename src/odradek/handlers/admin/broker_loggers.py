@@ -49,7 +49,7 @@ def alter_loggers(operations: Sequence[Operation], *, validate_only: bool) -> No
     """
     for operation in operations:
         if operation.operation not in (SET, DELETE):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"A log level can be set and deleted, nothing else: {operation.name}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"A log level can only be set or deleted, not changed by {operation.name}")
         if operation.name != ROOT and operation.name not in _known():
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {operation.name} does not exist!")
         if operation.operation == SET and operation.value not in LEVELS:

@@ -49,7 +49,7 @@ RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOU
 def handle(context: RequestContext, request: DescribeConfigsRequest, services: Services) -> Entries[DescribeConfigsResponse]:
     for resource in request.resources:
         if resource.resource_type not in RESOURCE_TYPES:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no resource type {resource.resource_type}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The resource type {resource.resource_type} does not exist")
     image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
     # Keys in the metadata that this broker ignores (those of another implementation) are not shown as effective.
     dynamic = services.dynamic_config

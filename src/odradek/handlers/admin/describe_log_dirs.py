@@ -57,7 +57,7 @@ def _describe(
 ) -> Iterator[Result | None]:
     """Yield the result for the directory, and None between replicas (`server.long_answers`)."""
     if isinstance(space, OSError):
-        logger.error("The space in log directory %s cannot be determined: %s", directory.path, space)
+        logger.error("The free space of log directory %s cannot be determined: %s", directory.path, space)
     if not directory.online or space is None or isinstance(space, OSError):
         yield Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
         return

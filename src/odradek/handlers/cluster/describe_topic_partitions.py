@@ -31,7 +31,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, ser
     asked = set(image.topics.by_name) if everything else {topic.name for topic in request.topics}
     names = {name for name in asked if name >= first_topic}
     if cursor is not None and not everything and first_topic not in names:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The topics asked for do not contain the cursor's topic {first_topic}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The requested topics do not contain the cursor's topic {first_topic}")
     if cursor is not None and cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The cursor's partition {cursor.partition_index} is not valid")
     denied = context.denied(TOPIC_PARTITIONS, names)

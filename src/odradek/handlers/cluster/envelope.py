@@ -50,7 +50,7 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
         if header.api_key in UNSERVED:
             raise ProtocolError(f"API key {header.api_key} is not served")
         if header.api_key not in FORWARDED:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} may not come in an envelope")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} must not be sent in an envelope")
         _, answer = services.dispatcher.handle_embedded(
             request.request_data,
             scope=CONTROLLER,
@@ -71,7 +71,7 @@ def _principal(data: bytes | None) -> Principal:
             raise ProtocolError("no principal")
         principal, _ = DefaultPrincipalData.decode_prefix(data, int.from_bytes(data[:2], "big", signed=True), 2)
     except ProtocolError as error:
-        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"the principal in the envelope cannot be read: {error}") from None
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"the principal in the envelope is malformed: {error}") from None
     return Principal(principal.type, principal.name, principal.token_authenticated)
 
 

@@ -33,7 +33,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Only {TOPIC} is replicated by Raft.")
     check_topic(TOPIC, partition.partition)
     if request.max_bytes < 0:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{request.max_bytes} is no number of bytes.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{request.max_bytes} is not a valid number of bytes.")
     max_bytes = min(request.max_bytes, node.fetch_max_bytes)
 
     def to_wire(answer: raft.FetchResponse) -> FetchResponse:

@@ -108,7 +108,7 @@ def _coordinator(context: RequestContext, key_type: int, key: str, services: Ser
         context.require(check, key)
     known = (GROUP, TRANSACTION, SHARE) if context.api_version >= 6 else (GROUP, TRANSACTION)
     if key_type not in known:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no key type {key_type} in version {context.api_version}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the key type {key_type} does not exist in version {context.api_version}")
     if key_type == SHARE:
         context.require(FIND_SHARE_COORDINATOR)
     name = _TOPICS.get(key_type)
@@ -122,7 +122,7 @@ def _coordinator(context: RequestContext, key_type: int, key: str, services: Ser
     leader = None if partition is None else image.cluster.brokers.get(partition.leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(context.listener_name)
     if leader is None or endpoint is None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {name} for {key} has no leader just now")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {name} for {key} has no leader at the moment")
     return Coordinator(key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_code=ErrorCode.NONE)
 
 

@@ -48,7 +48,7 @@ def _partitions(context: RequestContext, services: Services, topic: str, indexes
     if why is None and not context.allows(DESCRIBE_PRODUCERS, topic):
         return [Partition(partition_index=index, error_code=DESCRIBE_PRODUCERS.error, error_message=_DENIED) for index in indexes]
     if why is None and topic not in services.metadata.image.topics.by_name:
-        code, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}"
+        code, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic!r} does not exist"
     if why is not None:
         return [Partition(partition_index=index, error_code=code, error_message=why) for index in indexes]
     return [_partition(services, TopicPartition(topic, index)) for index in indexes]

@@ -33,7 +33,7 @@ class Verdict(Enum):
     """Result of a request as a whole."""
 
     SERVED = "served"
-    ASK_ANEW = "ask anew"
+    ASK_ANEW = "ask again"
     """No partition was served, and the next request is full."""
     REFUSED = "refused"
     """As ASK_ANEW, but the follower should back off before the next request."""

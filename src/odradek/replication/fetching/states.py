@@ -156,7 +156,7 @@ class FetchTable:
     def become(self, followed: Followed, state: FetchState) -> None:
         """Change the state. Raises RuntimeError for a transition that TRANSITIONS does not allow."""
         if state not in TRANSITIONS[followed.state]:
-            raise RuntimeError(f"{followed.topic_partition} cannot go from {followed.state.value} to {state.value}")
+            raise RuntimeError(f"{followed.topic_partition} cannot change from {followed.state.value} to {state.value}")
         self.unsettled += (state in _UNSETTLED) - (followed.state in _UNSETTLED)
         followed.state = state
         followed.asked = NOT_ASKED

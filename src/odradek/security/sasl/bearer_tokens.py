@@ -58,14 +58,14 @@ class PublicKeys:
             if not isinstance(entries, list):
                 raise TypeError
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ConfigError(f"this is no set of keys (JWKS): {type(error).__name__}") from None
+            raise ConfigError(f"malformed key set (JWKS): {type(error).__name__}") from None
         self._keys: list[tuple[dict[str, Any], Any]] = []
         for each in cast("list[object]", entries):
             key = _public_key(each)
             if key is not None:
                 self._keys.append((cast("dict[str, Any]", each), key))
         if not self._keys:
-            raise ConfigError("the set of keys (JWKS) has no public key for signatures")
+            raise ConfigError("the key set (JWKS) has no public key for signatures")
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -120,12 +120,12 @@ def validate_signed(token: str, keys: PublicKeys, rules: Rules, now_s: float, mi
     if algorithm not in ALGORITHMS:
         raise TokenRefused("the algorithm of the signature is not accepted")
     if "crit" in header or "b64" in header:
-        raise TokenRefused("the header demands an extension")
+        raise TokenRefused("the header requires an unsupported extension")
     if key_id is not None and not isinstance(key_id, str):
-        raise TokenRefused("the id of the key is no text")
+        raise TokenRefused("the id of the key must be text")
     if key_id is not None and not keys.has(key_id):
         missing(key_id)
-        raise TokenRefused("there is no key of this id")
+        raise TokenRefused("the key set has no key with this id")
     payload = keys.verify(token, cast(str, algorithm), key_id)
     if payload is None:
         raise TokenRefused("the signature is wrong")
@@ -139,7 +139,7 @@ def validate_signed(token: str, keys: PublicKeys, rules: Rules, now_s: float, mi
     if before_s is not None and now_s + rules.skew_s < before_s:
         raise TokenRefused("the token is not valid yet")
     if rules.issuer is not None and claims.get("iss") != rules.issuer:
-        raise TokenRefused("the token has another issuer")
+        raise TokenRefused("the token has a different issuer")
     _check_audience(claims.get("aud"), rules.audiences)
     return BearerToken(_subject(claims, rules.subject_claim), int(expiry_s * 1000), _scopes(claims.get(rules.scope_claim), split=False))
 
@@ -150,7 +150,7 @@ def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> Bearer
         raise TokenRefused("Malformed compact serialization contains '..'")
     header, payload = _parts(token)
     if header.get("alg") != "none" or token.rpartition(".")[2]:
-        raise TokenRefused("an unsecured token has the algorithm `none` and no signature")
+        raise TokenRefused("an unsecured token must have the algorithm `none` and no signature")
     claims = _object(payload)
     subject, expiry_s, issued_s = (
         _subject(claims, rules.subject_claim),
@@ -166,7 +166,7 @@ def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> Bearer
         raise TokenRefused("the token expires before it was issued")
     scopes = _scopes(claims.get(rules.scope_claim), split=True)
     if not rules.required_scopes <= scopes:
-        raise TokenRefused("a scope is missing", "insufficient_scope", " ".join(sorted(rules.required_scopes)))
+        raise TokenRefused("a required scope is missing", "insufficient_scope", " ".join(sorted(rules.required_scopes)))
     return BearerToken(subject, math.floor(expiry_s * 1000), scopes)
 
 
@@ -176,10 +176,10 @@ def unsecured_rules(options: Mapping[str, str]) -> UnsecuredRules:
     known = {f"{prefix}{name}" for name in ("PrincipalClaimName", "ScopeClaimName", "RequiredScope", "AllowableClockSkewMs")}
     for name in options:
         if name.startswith(prefix) and name not in known:
-            raise ValueError(f"there is no option {name}")
+            raise ValueError(f"unknown option {name}")
     skew = options.get(f"{prefix}AllowableClockSkewMs", "0")
     if not skew.isascii() or not skew.isdecimal():
-        raise ValueError(f"{prefix}AllowableClockSkewMs must be a number that is not negative")
+        raise ValueError(f"{prefix}AllowableClockSkewMs must be a number of at least 0")
     return UnsecuredRules(
         frozenset(options.get(f"{prefix}RequiredScope", "").split()),
         int(skew),
@@ -193,7 +193,7 @@ def _parts(token: str) -> tuple[dict[str, Any], bytes]:
         raise TokenRefused(f"the token is longer than {_LONGEST} characters")
     parts = token.split(".")
     if len(parts) != 3:
-        raise TokenRefused("the token is not made of three parts")
+        raise TokenRefused("the token does not have three parts")
     return _object(_decoded(parts[0])), _decoded(parts[1])
 
 
@@ -201,16 +201,16 @@ def _decoded(part: str) -> bytes:
     try:
         return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise TokenRefused("the token is not base64url") from None
+        raise TokenRefused("the token is not encoded as base64url") from None
 
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        raise TokenRefused("the token is no JSON") from None
+        raise TokenRefused("the token is not JSON") from None
     if not isinstance(found, dict):
-        raise TokenRefused("the token holds no JSON object")
+        raise TokenRefused("the token is not a JSON object")
     return cast("dict[str, Any]", found)
 
 
@@ -219,14 +219,14 @@ def _time(claims: Mapping[str, Any], name: str, *, required: bool) -> float | No
     if value is None and not required:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e13:
-        raise TokenRefused(f"the claim {name} is no time")
+        raise TokenRefused(f"the claim {name} is not a time")
     return float(value)
 
 
 def _subject(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise TokenRefused("the token says not whose it is")
+        raise TokenRefused("the token does not name a principal")
     return value.strip()
 
 

@@ -40,7 +40,7 @@ class PlainClient:
     def first(self) -> bytes:
         """Return the message: NUL name NUL password. Raises SaslError when name or password contains a NUL."""
         if "\0" in self._username or "\0" in self._password:
-            raise SaslError("a user name or password with a NUL cannot be sent by PLAIN")
+            raise SaslError("a user name or password with a NUL character cannot be sent with PLAIN")
         return f"\0{self._username}\0{self._password}".encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
@@ -76,11 +76,11 @@ class OAuthBearerClient:
     def first(self) -> bytes:
         """Return the message with token and extensions. Raises SaslError for a token or extension with characters that cannot be sent."""
         if _TOKEN.fullmatch(self._token.value) is None:
-            raise SaslError("the token is none: it has characters that RFC 6750 does not allow, or is empty")
+            raise SaslError("the token is empty or has characters that RFC 6750 does not allow")
         pairs = [f"auth=Bearer {self._token.value}"]
         for name, value in self._token.extensions.items():
             if name == "auth" or _EXTENSION_NAME.fullmatch(name) is None or _EXTENSION_VALUE.fullmatch(value) is None:
-                raise SaslError(f"the extension {name!r} of the token cannot be sent")
+                raise SaslError(f"the token's extension {name!r} cannot be sent")
             pairs.append(f"{name}={value}")
         return "\x01".join(["n,,", *pairs, "\x01"]).encode()
 

@@ -89,7 +89,7 @@ class GssapiServer:
 
     def _offer(self, context: SecurityContext, token: bytes) -> bytes:
         if token:
-            raise SaslError("the client sends something where it has nothing to say")
+            raise SaslError("the client sends data where none is expected")
         self._step = self._chosen
         return context.wrap(_OFFER)
 
@@ -131,6 +131,6 @@ class GssapiClient:
             return context.step(challenge)
         offer = context.unwrap(challenge)
         if len(offer) != len(_OFFER) or not offer[0] & _NO_LAYER:
-            raise SaslError("the server demands a security layer, and there is none in Kafka")
+            raise SaslError("the server requires a security layer, which Kafka does not support")
         self._over = True
         return context.wrap(_OFFER)

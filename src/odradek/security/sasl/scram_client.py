@@ -46,7 +46,7 @@ class ScramClient:
         Raises SaslError for a malformed message, and for a server that does not prove its knowledge of the credential.
         """
         if self._done:
-            raise SaslError("the server goes on after its last message")
+            raise SaslError("the server continues after its last message")
         if self._expected_signature is None:
             return self._prove(challenge)
         self._verify(challenge)
@@ -59,14 +59,14 @@ class ScramClient:
     def _prove(self, challenge: bytes) -> bytes:
         fields = _fields(challenge)
         if "m" in fields:
-            raise SaslError("the server demands an extension that is not known")
+            raise SaslError("the server requires an unknown extension")
         nonce, salt, iterations = fields.get("r", ""), _base64(fields.get("s", "")), _number(fields.get("i", ""))
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise SaslError("the server's nonce does not begin with ours, or adds nothing")
+            raise SaslError("the server's nonce does not extend the client's nonce")
         if not salt:
             raise SaslError("the server sent no salt")
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-            raise SaslError(f"the server asks for {iterations} iterations, this client does {MIN_ITERATIONS} to {MAX_ITERATIONS}")
+            raise SaslError(f"the server requests {iterations} iterations, this client accepts {MIN_ITERATIONS} to {MAX_ITERATIONS}")
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
         client_key = self._hmac(salted, b"Client Key")
         without_proof = f"c=biws,r={nonce}".encode()
@@ -80,10 +80,10 @@ class ScramClient:
     def _verify(self, challenge: bytes) -> None:
         fields = _fields(challenge)
         if "e" in fields:
-            raise SaslError(f"the server refuses: {fields['e']}")
+            raise SaslError(f"the server refuses the login: {fields['e']}")
         assert self._expected_signature is not None
         if not hmac.compare_digest(_base64(fields.get("v", "")), self._expected_signature):
-            raise SaslError("the server's signature is wrong: it does not know the password")
+            raise SaslError("the server's signature is wrong: the server does not know the password")
         self._done = True
 
     def _hmac(self, key: bytes, message: bytes) -> bytes:
@@ -94,9 +94,9 @@ def _fields(message: bytes) -> dict[str, str]:
     try:
         parts = [part.partition("=") for part in message.decode("utf-8").split(",")]
     except UnicodeDecodeError:
-        raise SaslError("the server's message is no SCRAM") from None
+        raise SaslError("the server's message is not a SCRAM message") from None
     if any(len(name) != 1 or not separator for name, separator, _ in parts):
-        raise SaslError("the server's message is no SCRAM")
+        raise SaslError("the server's message is not a SCRAM message")
     return {name: value for name, _, value in parts}
 
 
@@ -104,10 +104,10 @@ def _base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise SaslError("the server's message is no SCRAM") from None
+        raise SaslError("the server's message is not a SCRAM message") from None
 
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        raise SaslError("the server's message is no SCRAM")
+        raise SaslError("the server's message is not a SCRAM message")
     return int(text)

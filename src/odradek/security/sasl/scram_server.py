@@ -94,9 +94,9 @@ class ScramServer:
     def _first(self, text: str) -> bytes:
         match = _FIRST.fullmatch(text)
         if match is None:
-            raise SaslError("the client's first message is no SCRAM, or asks for channel binding")
+            raise SaslError("the client's first message is not a SCRAM message, or requests channel binding")
         if match["reserved"]:
-            raise SaslError("the client demands an extension that is not known")
+            raise SaslError("the client requires an unknown extension")
         name = _unescaped(match["name"])
         if _is_token(match["rest"]):
             self._who = None if self._tokens is None else self._tokens.owner(name)
@@ -104,12 +104,12 @@ class ScramServer:
         else:
             self._who, keys = Identity(name), self._credential(name)
         if keys is None or self._who is None:
-            raise SaslError("no such user or token")
+            raise SaslError("the user or token does not exist")
         authorization_id = match["authzid"]
         if authorization_id and authorization_id != name:
             raise SaslRefused(DIFFERENT_AUTHORIZATION_ID)
         if keys.iterations < MIN_ITERATIONS:
-            raise SaslError(f"the credential was made with {keys.iterations} iterations, fewer than {MIN_ITERATIONS}")
+            raise SaslError(f"the credential has {keys.iterations} iterations, fewer than {MIN_ITERATIONS}")
         self._header, self._bare = match["header"].encode(), text[len(match["header"]) :].encode()
         self._nonce = match["nonce"] + self._own_nonce
         self._keys = keys
@@ -119,16 +119,16 @@ class ScramServer:
     def _final(self, text: str, keys: ScramCredential) -> bytes:
         match = _FINAL.fullmatch(text)
         if match is None:
-            raise SaslError("the client's final message is no SCRAM")
+            raise SaslError("the client's final message is not a SCRAM message")
         if not hmac.compare_digest(match["nonce"].encode(), self._nonce.encode()):
-            raise SaslError("the client's final message has another nonce")
+            raise SaslError("the client's final message has a different nonce")
         if _base64(match["channel"]) != self._header:
-            raise SaslError("the client's final message is bound to another channel")
+            raise SaslError("the client's final message is bound to a different channel")
         signed = b",".join((self._bare, self._challenge, match["without"].encode()))
         signature = hmac.digest(keys.stored_key, signed, self._hash)
         proof = _base64(match["proof"])
         if len(proof) != len(signature):
-            raise SaslError("the client's proof has another length")
+            raise SaslError("the client's proof has the wrong length")
         client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), keys.stored_key):
             raise SaslError("the client's proof is wrong")
@@ -148,4 +148,4 @@ def _base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise SaslError("the client's final message is no SCRAM") from None
+        raise SaslError("the client's final message is not a SCRAM message") from None

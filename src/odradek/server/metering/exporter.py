@@ -139,7 +139,7 @@ class Exporter:
         elif path == "/":
             await self._short(writer, method, "200 OK", ["/metrics", "/mbeans", "/health/live", "/health/ready"])
         else:
-            raise _Refused("404 Not Found", "there are /metrics, /mbeans, /health/live and /health/ready\n")
+            raise _Refused("404 Not Found", "the paths are /metrics, /mbeans, /health/live and /health/ready\n")
 
     async def _short(self, writer: asyncio.StreamWriter, method: str, status: str, lines: Iterable[str]) -> None:
         body = "".join(line + "\n" for line in lines).encode()
@@ -148,7 +148,7 @@ class Exporter:
 
     async def _text(self, writer: asyncio.StreamWriter, method: str, content_type: str, pieces: Iterator[str]) -> None:
         if self._scrapes >= MOST_SCRAPES:
-            raise _Refused("503 Service Unavailable", f"{MOST_SCRAPES} scrapes are under way\n")
+            raise _Refused("503 Service Unavailable", f"{MOST_SCRAPES} scrapes are in progress\n")
         writer.write(_head("200 OK", content_type, None))
         if method == "HEAD":
             return
@@ -193,12 +193,12 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str]:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        raise _Refused("431 Request Header Fields Too Large", f"a request may have {REQUEST_BYTES} bytes\n") from None
+        raise _Refused("431 Request Header Fields Too Large", f"a request must not have more than {REQUEST_BYTES} bytes\n") from None
     words = head.split(b"\r\n", 1)[0].split()
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-        raise _Refused("400 Bad Request", "a request is METHOD PATH HTTP/1.1\n")
+        raise _Refused("400 Bad Request", "a request must have the form METHOD PATH HTTP/1.1\n")
     if words[0] not in (b"GET", b"HEAD"):
-        raise _Refused("405 Method Not Allowed", "only GET and HEAD are served\n")
+        raise _Refused("405 Method Not Allowed", "only GET and HEAD are supported\n")
     if words[2] == b"HTTP/1.0" and words[0] == b"GET":
-        raise _Refused("505 HTTP Version Not Supported", "only HTTP/1.1 is served\n")
+        raise _Refused("505 HTTP Version Not Supported", "only HTTP/1.1 is supported\n")
     return words[0].decode("ascii"), words[1].split(b"?", 1)[0].decode("ascii", "replace")

@@ -95,7 +95,7 @@ class Meters:
         if config.is_broker and state is not BrokerState.RUNNING:
             found.append(f"the broker is {state.name}")
         if config.is_controller and (self._kraft is None or self._kraft.leader_and_epoch.leader_id < 0):
-            found.append("the controller knows no leader of the quorum")
+            found.append("the controller does not know a leader of the quorum")
         return found
 
     async def start(self, host: str, port: int) -> None:
@@ -118,4 +118,4 @@ class Meters:
                         await asyncio.sleep(0)
                         begun = clock.monotonic()
             except Exception:
-                logger.exception("looking at the rates of metrics failed")
+                logger.exception("computing the rates of metrics failed")

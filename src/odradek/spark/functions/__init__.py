@@ -153,5 +153,5 @@ def _json_type(schema: DataType | str) -> DataType | str:
     if isinstance(schema, DataType):
         return schema
     if not isinstance(schema, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"schema must be a type of Spark, DDL or a JSON Schema, not {type(schema).__name__}")
+        raise ConfigError(f"schema must be a Spark type, DDL or a JSON Schema, not {type(schema).__name__}")
     return json_schema_type(schema) if schema.lstrip().startswith("{") else json_columns.type_text(schema)

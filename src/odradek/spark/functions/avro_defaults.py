@@ -74,7 +74,7 @@ def default_value(avro: AvroType, schema: Any, given: Any) -> Any:
     try:
         return _default(avro, schema, kind, given)
     except (TypeError, ValueError, KeyError, AttributeError):
-        raise SchemaError(f"{given!r} is no default of the Avro type {kind}") from None
+        raise SchemaError(f"{given!r} is not a valid default of the Avro type {kind}") from None
 
 
 def _default(avro: AvroType, schema: Any, kind: str, given: Any) -> Any:

@@ -124,11 +124,13 @@ class _Source:
                     self._emit_branch(branch, reader, index, slot, depth + 1)
                 else:
                     self._emit(branch, reader, slot, depth + 1)
-            self._add(depth, f"{'else' if writer else 'if True'}: wrong('the union has {len(writer)} branches, and no %d' % i)")
+            self._add(
+                depth, f"{'else' if writer else 'if True'}: wrong('the union has {len(writer)} branches, but the value has branch %d' % i)"
+            )
         elif isinstance(reader, list):
             found = branch_of(self._reader, reader, writer)
             if found is None:
-                self._never(depth, f"a value of the type {_named(writer)} is none that the reader's union takes")
+                self._never(depth, f"the reader's union has no branch for a value of the type {_named(writer)}")
             else:
                 self._emit_branch(writer, reader, found, slot, depth)
         else:
@@ -158,11 +160,13 @@ class _Source:
         elif kind == target == "enum":
             self._enum(writer, reader, var, depth)
         elif kind == target == "fixed" and (writer["size"] != reader["size"] or not matches(writer, reader)):
-            self._never(depth, f"a {_named(writer)} of {writer['size']} bytes is not the reader's {_named(reader)} of {reader['size']}")
+            self._never(
+                depth, f"a {_named(writer)} of {writer['size']} bytes does not fit the reader's {_named(reader)} of {reader['size']} bytes"
+            )
         elif kind == target or is_promoted(writer, reader):
             self._primitive(writer, reader, var, depth)
         else:
-            self._never(depth, f"a value of the type {_named(writer)} is no {_named(reader)}, which the reader has there")
+            self._never(depth, f"a value of the type {_named(writer)} does not fit the reader's type {_named(reader)}")
 
     def _record(self, writer: Any, reader: Any, slot: Layout, depth: int) -> None:
         if isinstance(slot, Group):
@@ -186,7 +190,7 @@ class _Source:
                 continue
             if "default" not in field:
                 raise SchemaError(
-                    f"the field {field['name']} of the reader's schema has no default, and the schema of the value has no such field"
+                    f"the field {field['name']} of the reader's schema has no default, and the schema of the value does not have it"
                 )
             self._default(default_value(self._reader, field["type"], field["default"]), slots[field["name"]], depth)
         if isinstance(slot, Leaf):
@@ -232,12 +236,13 @@ class _Source:
         known, other = set(reader["symbols"]), reader.get("default")
         symbols = tuple(each if each in known else other for each in writer["symbols"])
         self._index("i", depth)
-        self._add(depth, f"if not 0 <= i < {len(symbols)}: wrong('the enum has {len(symbols)} symbols, and no %d' % i)")
+        self._add(depth, f"if not 0 <= i < {len(symbols)}: wrong('the enum has {len(symbols)} symbols, but the value has symbol %d' % i)")
         self._add(depth, f"{var} = {self._constant(symbols)}[i]")
         if None in symbols:
             self._add(
                 depth,
-                f"if {var} is None: wrong('the reader has no symbol %s, and no default' % {self._constant(tuple(writer['symbols']))}[i])",
+                f"if {var} is None: wrong('the reader does not have the symbol %s, and has no default' % "
+                f"{self._constant(tuple(writer['symbols']))}[i])",
             )
 
     def _primitive(self, writer: Any, reader: Any, var: str, depth: int) -> None:
@@ -299,7 +304,7 @@ class _Source:
             2,
             f"if n > {room}: wrong('there are fewer than %d items' % n)"
             if smallest
-            else f"if n > {room}: wrong('there are too many items without bytes')",
+            else f"if n > {room}: wrong('there are too many items of zero bytes')",
         )
         self._add(2, "for _ in range(n):")
         key = self._scratch() if is_map else None
@@ -374,14 +379,14 @@ def _size(data: bytes, p: int) -> tuple[int, int]:
 
 
 def _cut(p: int, wanted: int, end: int) -> NoReturn:
-    raise UndecodableValue(f"the value is cut off: {wanted - p} bytes are to come, there are {max(end - p, 0)}")
+    raise UndecodableValue(f"the value is truncated: it needs {wanted - p} more bytes, there are {max(end - p, 0)}")
 
 
 def _left(p: int, end: int) -> NoReturn:
     # A number that was read beyond the end leaves p beyond the end.
     if p > end:
-        raise UndecodableValue("the value is cut off")
-    raise UndecodableValue(f"bytes are left after a value of the Avro schema, {end - p} of {end}: it was written with another one")
+        raise UndecodableValue("the value is truncated")
+    raise UndecodableValue(f"{end - p} of {end} bytes remain after a value of the Avro schema: the value was written with another schema")
 
 
 def _wrong(why: str) -> NoReturn:

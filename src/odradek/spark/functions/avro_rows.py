@@ -74,7 +74,7 @@ class NamedAvro:
     def _plan(self, key: SchemaKey) -> Plan:
         schema = self._source.schema(key) if isinstance(key, int) else self._source.schema_by_guid(key)
         if schema.type != AVRO:
-            raise SchemaError(f"schema {key} is of type {schema.type}; {AVRO} is expected")
+            raise SchemaError(f"schema {key} has the type {schema.type} instead of {AVRO}")
         writer = normal(schema, self._source)
         if writer == self._reader:
             return self._own
@@ -82,7 +82,7 @@ class NamedAvro:
             return plan(writer, self._reader)
         except SchemaError as error:
             why = one_line(error)
-            return self._own._replace(read=_refuse(f"schema {key} and that of the column do not agree: {why}"))
+            return self._own._replace(read=_refuse(f"schema {key} and the schema of the column do not agree: {why}"))
 
 
 @lru_cache(maxsize=_CAPACITY)

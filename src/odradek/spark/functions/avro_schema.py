@@ -43,7 +43,7 @@ def avro_type(schema: Any, referred: Mapping[str, Any] | None = None) -> AvroTyp
         normal = _Normal(known)
         return AvroType(normal.of(schema, ""), normal.names)
     except RecursionError:
-        raise SchemaError("the Avro schema is nested too deep") from None
+        raise SchemaError("the Avro schema is nested too deeply") from None
 
 
 def kind_of(schema: Any) -> str:
@@ -64,7 +64,7 @@ class _Normal:
         if isinstance(schema, list):
             return [self.of(each, space) for each in schema]
         if not isinstance(schema, dict):
-            raise SchemaError(f"{schema} is no Avro schema")
+            raise SchemaError(f"{schema} is not an Avro schema")
         given = cast(dict[str, Any], schema)
         kind = given["type"]
         if kind == "error":
@@ -108,4 +108,4 @@ class _Normal:
                 return full
             if full in self._known:
                 return self.of(self._known[full], "")
-        raise SchemaError(f"there is no type {name} in the Avro schema")
+        raise SchemaError(f"the Avro schema does not define the type {name}")

@@ -113,7 +113,7 @@ class _Types:
         schema = self._avro.definition(schema)
         kind = kind_of(schema)
         if len(inside) > MAX_DEPTH:
-            raise SchemaError(f"the Avro schema nests types more than {MAX_DEPTH} deep")
+            raise SchemaError(f"the Avro schema nests types more than {MAX_DEPTH} levels deep")
         if kind == "union":
             return self._union(schema, inside)
         if kind == "array":
@@ -127,7 +127,7 @@ class _Types:
         decimal = decimal_of(schema)
         if decimal is not None:
             if decimal.precision > _MAX_PRECISION:
-                raise SchemaError(f"a decimal of {decimal.precision} digits is too long: Spark's have {_MAX_PRECISION} at most")
+                raise SchemaError(f"a decimal of {decimal.precision} digits is too long: Spark supports {_MAX_PRECISION} digits")
             return Typed(DecimalType(decimal.precision, decimal.scale), False)
         logical = str(schema.get("logicalType")) if isinstance(schema, dict) else ""
         return Typed(_LOGICAL.get((kind, logical), _PLAIN[kind])(), kind == "null")
@@ -135,7 +135,7 @@ class _Types:
     def _record(self, schema: Any, inside: tuple[str, ...]) -> DataType:
         name = schema["name"]
         if name in inside:
-            raise SchemaError(f"{name} contains itself: Spark has no type for that (a reader_schema can leave the field out)")
+            raise SchemaError(f"{name} contains itself: Spark does not support recursive types (a reader_schema can leave the field out)")
         self._count(len(schema["fields"]))
         fields: list[StructField] = []
         for field in schema["fields"]:

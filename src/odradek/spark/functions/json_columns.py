@@ -27,7 +27,7 @@ def parsed(text: Column, type: DataType | str) -> Column:
         schema = StructType([StructField(_VALUE, type, True), StructField(_UNREADABLE, StringType(), True)])
     whole = F.concat(F.lit('{"value":'), text, F.lit("}"))
     row = F.from_json(whole, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREADABLE})
-    wrong = F.concat(F.lit("this is no JSON of its type: "), _shown(text))
+    wrong = F.concat(F.lit("this is not JSON of the column's type: "), _shown(text))
 
     def outcome(row: Column) -> Column:
         is_bad = row[_UNREADABLE].isNotNull()
@@ -49,7 +49,7 @@ def framed(data: Column, type: DataType) -> Column:
     magic, length = F.hex(F.substring(data, 1, 1)), F.length(data)
     has_id, has_guid = (magic == "00") & (length >= 5), (magic == "01") & (length >= 17)
     text = F.when(has_id, _behind(data, 5)).when(has_guid, _behind(data, 17)).cast("string")
-    unframed = F.concat(F.lit("no schema is named: "), _size(length), F.lit(", "), F.hex(F.substring(data, 1, 16)))
+    unframed = F.concat(F.lit("the value does not name a schema: "), _size(length), F.lit(", "), F.hex(F.substring(data, 1, 16)))
     return F.when(data.isNull() | has_id | has_guid, parsed(text, type)).otherwise(
         F.struct(F.lit(None).cast(type).alias("value"), unframed.alias("error"))
     )

@@ -52,11 +52,11 @@ class _Reader:
     def type_of(self, schema: Any, document: Any, inside: tuple[str, ...]) -> DataType | None:
         """Return the type of a schema, None for a schema that allows only null."""
         if len(inside) > MAX_DEPTH:
-            raise SchemaError(f"the JSON schema nests types more than {MAX_DEPTH} deep")
+            raise SchemaError(f"the JSON schema nests types more than {MAX_DEPTH} levels deep")
         if schema is True or schema == {}:
             return StringType()
         if not isinstance(schema, dict):
-            raise SchemaError(f"a JSON schema is an object, not {one_line(json.dumps(schema))[:60]}")
+            raise SchemaError(f"a JSON schema must be an object, not {one_line(json.dumps(schema))[:60]}")
         given = cast(dict[str, Any], schema)
         reference = given.get("$ref")
         if isinstance(reference, str):
@@ -76,11 +76,11 @@ class _Reader:
         name, _, pointer = reference.partition("#")
         key = f"{id(document)}{reference}" if not name else reference
         if key in inside:
-            raise SchemaError(f"{reference} of the JSON schema contains itself: Spark has no type for that")
+            raise SchemaError(f"{reference} of the JSON schema contains itself: Spark does not support recursive types")
         if name:
             there = self._documents.get(name, self._documents.get(name.rpartition("/")[2]))
             if there is None:
-                raise SchemaError(f"the JSON schema refers to {name}, which is none of its references")
+                raise SchemaError(f"the JSON schema refers to {name}, which is not among its references")
             document = there
         target = document
         for step in unquote(pointer).split("/")[1:]:
@@ -88,7 +88,7 @@ class _Reader:
             try:
                 target = target[int(step)] if isinstance(target, list) else target[step]
             except (KeyError, IndexError, TypeError, ValueError):
-                raise SchemaError(f"{reference} of the JSON schema leads nowhere") from None
+                raise SchemaError(f"{reference} of the JSON schema does not exist") from None
         return self.type_of(target, document, (*inside, key))
 
     def _own(self, schema: dict[str, Any], document: Any, inside: tuple[str, ...]) -> DataType | None:
@@ -110,7 +110,7 @@ class _Reader:
             each = [self.type_of(item, document, inside) for item in (items if isinstance(items, list) else [items])]
             return ArrayType(self._any_of(each) or StringType(), True)
         if kind not in _SCALARS:
-            raise SchemaError(f"{kind} is no type of JSON Schema")
+            raise SchemaError(f"{kind} is not a type of JSON Schema")
         return _SCALARS[kind]()
 
     def _object(self, schema: dict[str, Any], document: Any, inside: tuple[str, ...]) -> DataType:
@@ -203,7 +203,7 @@ def _kind_of(value: Any) -> str:
 
 def _list(given: Any, what: str) -> list[Any]:
     if not isinstance(given, list):
-        raise SchemaError(f"{what} of a JSON schema is a list")
+        raise SchemaError(f"{what} of a JSON schema must be a list")
     return given
 
 
@@ -211,4 +211,4 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SchemaError(f"the JSON schema is no JSON: {one_line(error)}") from None
+        raise SchemaError(f"the JSON schema is not JSON: {one_line(error)}") from None

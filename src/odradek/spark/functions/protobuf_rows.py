@@ -35,7 +35,7 @@ class Message:
         self.kind: Any = schema.message_class(descriptor)
         self.fields = message_fields(descriptor, options)
         if not self.fields:
-            raise SchemaError(f"the message {self.name} has no fields that could be columns")
+            raise SchemaError(f"the message {self.name} has no fields that can be columns")
 
     @property
     def type(self) -> StructType:
@@ -59,7 +59,7 @@ class BareProtobuf:
         try:
             message = self._parse(data)
         except Exception as error:
-            raise UndecodableValue(f"this is no message {self.name}: {one_line(error)}") from None
+            raise UndecodableValue(f"malformed message {self.name}: {one_line(error)}") from None
         return tuple([read(message) for read in self._reads])
 
 
@@ -91,7 +91,7 @@ class NamedProtobuf:
             schema = self._schemas[key] = self._schema(key)
         name = str(schema.message(indexes).full_name)
         if name != self._bare.name:
-            raise SchemaError(f"this is a message {name}, and the column is of {self._bare.name}")
+            raise SchemaError(f"the value is a message {name}, but the column has messages {self._bare.name}")
         if start == PREFIX_SIZE + 1:
             self._starts[data[:start]] = start
         return start
@@ -99,7 +99,7 @@ class NamedProtobuf:
     def _schema(self, key: SchemaKey) -> ProtobufSchema:
         schema = self._source.schema(key) if isinstance(key, int) else self._source.schema_by_guid(key)
         if schema.type != PROTOBUF:
-            raise SchemaError(f"schema {key} is of type {schema.type}; {PROTOBUF} is expected")
+            raise SchemaError(f"schema {key} has the type {schema.type} instead of {PROTOBUF}")
         return ProtobufSchema(self._source, schema)
 
 

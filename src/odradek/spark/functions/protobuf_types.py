@@ -115,11 +115,11 @@ def protobuf_options(given: Mapping[str, Any] | None) -> Options:
         field = name.replace(".", "_")
         if field not in Options._fields or "_" in name:
             there = ", ".join(each.replace("_", ".") for each in Options._fields)
-            raise ConfigError(f"{name} is no option of from_protobuf; there are {there}")
+            raise ConfigError(f"{name} is not an option of from_protobuf; the options are {there}")
         text = str(value).lower()
         if field == "recursive_fields_max_depth":
             if not text.lstrip("-").isdecimal() or int(text) > 10:
-                raise ConfigError(f"{name} must be a number of 10 at most, not {value}")
+                raise ConfigError(f"{name} must be a number of at most 10, not {value}")
             found[field] = int(text)
         elif text in ("true", "false"):
             found[field] = text == "true"
@@ -145,7 +145,7 @@ class _Fields:
 
     def of(self, descriptor: Any, inside: dict[str, int], depth: int) -> tuple[Field, ...]:
         if depth > MAX_DEPTH:
-            raise SchemaError(f"the Protobuf schema nests messages more than {MAX_DEPTH} deep")
+            raise SchemaError(f"the Protobuf schema nests messages more than {MAX_DEPTH} levels deep")
         self._count += len(descriptor.fields)
         if self._count > MAX_FIELDS:
             raise SchemaError(f"the Protobuf schema has more than {MAX_FIELDS} fields")
@@ -190,7 +190,7 @@ class _Fields:
             return None if inner is None else Value(inner.type, WRAPPER, inner)
         times = inside.get(name, 0)
         if times and self._options.recursive_fields_max_depth < 1:
-            raise SchemaError(f"{name} contains itself: Spark has no type for that (recursive.fields.max.depth bounds it)")
+            raise SchemaError(f"{name} contains itself: Spark does not support recursive types (recursive.fields.max.depth bounds it)")
         if times and times >= self._options.recursive_fields_max_depth:
             return None
         fields = self.of(message, {**inside, name: times + 1}, depth + 1)

@@ -89,7 +89,7 @@ def reason(error: Exception, data: bytes) -> str:
     if isinstance(error, SerializationError):
         return one_line(error)
     if isinstance(error, (IndexError, struct.error)):
-        return f"the value is cut off after {len(data)} byte{'' if len(data) == 1 else 's'}"
+        return f"the value is truncated after {len(data)} byte{'' if len(data) == 1 else 's'}"
     return f"{type(error).__name__}: {one_line(error)}"
 
 

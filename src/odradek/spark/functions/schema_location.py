@@ -49,9 +49,9 @@ def place_of(source: Any, settings: Mapping[str, Any]) -> Place:
     if isinstance(source, Mapping):
         where = given.pop(_URL, "")
         if not where:
-            raise ConfigError(f"Configuration {_URL} names no registry")
+            raise ConfigError(f"Configuration {_URL} does not name any registry")
     elif _URL in given:
-        raise ConfigError(f"Configuration {_URL} is given, and a source too: one of them will do")
+        raise ConfigError(f"Configuration {_URL} excludes the argument source: give one of them")
     elif isinstance(source, Path):
         where = str(source.resolve())
     elif isinstance(source, str):
@@ -59,7 +59,7 @@ def place_of(source: Any, settings: Mapping[str, Any]) -> Place:
     elif isinstance(source, (list, tuple)) and source and all(isinstance(each, str) for each in cast(list[Any], source)):
         where = ",".join(cast(list[str], source))
     else:
-        raise ConfigError("source must be the URL of a schema registry, a list of them, a mapping of its keys, or a folder")
+        raise ConfigError("source must be the URL of a schema registry, a list of URLs, a mapping of the registry's keys, or a folder")
     if isinstance(source, (Mapping, list, tuple)) and not where.startswith(_SCHEMES):
         raise ConfigError(f"Configuration {_URL} must be http://HOST[:PORT][/PATH] or https://...")
     return Place(where, tuple(sorted(given.items())))

@@ -49,9 +49,9 @@ def subject_reading(
 ) -> Reading | DataType:
     """Return the settings for values that name their schema. For JSON return only the type, as Spark's own parser reads the values."""
     if reader_schema is not None and subject is not None:
-        raise ConfigError("subject and reader_schema both say what the column is: one of them will do")
+        raise ConfigError("subject excludes reader_schema: give one of them")
     if reader_schema is None and subject is None:
-        raise ConfigError("subject or reader_schema is needed: the type of the column comes from it")
+        raise ConfigError("give subject or reader_schema: the type of the column comes from it")
     with place.asked_anew() as source:
         if subject is not None:
             schema = subject_schema(source, subject, version)
@@ -64,7 +64,9 @@ def _reading(
     place: Place, source: SchemaSource, schema: Schema, message: str | None, options: Mapping[str, Any] | None
 ) -> Reading | DataType:
     if schema.type != PROTOBUF and (message is not None or options):
-        raise ConfigError(f"{'message' if message is not None else 'options'} is for Protobuf, and the schema is of type {schema.type}")
+        raise ConfigError(
+            f"{'message' if message is not None else 'options'} is only for Protobuf, but the schema has the type {schema.type}"
+        )
     if schema.type == JSON:
         return json_schema_type(schema.text, {name: each.text for name, each in named(resolved(source, schema), JSON)})
     if schema.type == AVRO:
@@ -89,7 +91,7 @@ def subject_writing(
         if found.schema_id is None:
             raise SchemaError(f"the schema of subject {subject} has no id")
         if message is not None and schema.type != PROTOBUF:
-            raise ConfigError(f"message is for Protobuf, and the schema is of type {schema.type}")
+            raise ConfigError(f"message is only for Protobuf, but the schema has the type {schema.type}")
         if schema.type == PROTOBUF:
             Message(ProtobufSchema(source, schema), message, Options(recursive_fields_max_depth=1))
         elif schema.type == AVRO:
@@ -102,5 +104,5 @@ def subject_schema(source: SchemaSource, subject: str, version: int | str) -> Sc
     if version == "latest":
         return source.latest(subject).schema
     if isinstance(version, bool) or not str(version).isdecimal() or int(version) < 1:
-        raise ConfigError(f"version must be latest or a number from 1, not {version}")
+        raise ConfigError(f"version must be `latest` or a number of at least 1, not {version}")
     return source.version(subject, int(version)).schema

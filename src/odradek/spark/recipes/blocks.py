@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 GITIGNORE: Final = """\
-# What runs leave here: tables, checkpoints, the catalog.
+# Files that a run writes here: tables, checkpoints, the catalog.
 /checkpoints/
 /derby.log
 /metastore_db/
@@ -30,7 +30,7 @@ libraries:
 
 CONF_HEAD: Final = """\
 # Settings of the Spark session (spark-submit --properties-file).
-# Every spark.odradek.kafka.* is an option of the source: TLS, SASL and the like belong here. Keep a file with passwords to yourself.
+# Every spark.odradek.kafka.* is an option of the source, such as those of TLS and SASL. Only you should be able to read passwords.
 spark.log.level WARN"""
 
 CONF_CATALOG: Final = """\
@@ -70,7 +70,7 @@ LANDED = F.current_date().alias("landed")
 
 RECORDS: Final = '''\
 def records() -> DataFrame:
-    """The topic from its beginning; a run goes on where the last one ended."""
+    """Return the records of the topic from its beginning; a run continues where the previous run ended."""
     source = spark.readStream.format("odradek").options(**KAFKA)
     return source.option("subscribe", TOPIC).option("startingOffsets", "earliest").load()
 
@@ -79,7 +79,7 @@ def records() -> DataFrame:
 
 _PLAIN: Final = '''\
 def rows(read: DataFrame) -> DataFrame:
-    """A row for each record: where it stood in the topic, its value, and the day on which it came here."""
+    """Return a row for each record: its place in the topic, its value, and the day on which it was read."""
     return read.select(PLACE, "value", LANDED)
 
 
@@ -87,9 +87,9 @@ def rows(read: DataFrame) -> DataFrame:
 
 _JSON: Final = '''\
 def decoded(read: DataFrame) -> DataFrame:
-    """Each record with its `body`; `error` is null where that could be read.
+    """Return each record with its decoded `body`; `error` is null if the value could be decoded.
 
-    from_json takes blanks for nulls, and does not look behind the first value: a value has to be one item of a list, and of an object.
+    from_json reads blanks as null and ignores text after the first JSON value: it reads the value as an item of a list and of an object.
     """
     options = {"columnNameOfCorruptRecord": "_unread"}
     text = F.col("value").cast("string")
@@ -107,13 +107,13 @@ def decoded(read: DataFrame) -> DataFrame:
 
 
 def rows(read: DataFrame) -> DataFrame:
-    """A row for each record that could be read: where it stood in the topic, its fields, and the day on which it came here."""
+    """Return a row for each decoded record: its place in the topic, its fields, and the day on which it was read."""
     good = decoded(read).where("error IS NULL")
     return good.select(PLACE, "body.*", LANDED).drop("_unread")
 
 
 def dead_letters(read: DataFrame) -> DataFrame:
-    """The other records as they came, with the reason."""
+    """Return the records that could not be decoded, unchanged, with the reason."""
     bad = decoded(read).where("error IS NOT NULL")
     return bad.select(PLACE, "value", "error", LANDED)
 
@@ -134,7 +134,7 @@ def decoding(decode: str | None) -> str:
 # -- declarative --------------------------------------------------------------------------------------------------------------------------
 
 DECLARATIVE_HEAD: Final = '''\
-"""From the topic @topic@ to @target@: each record once, however often a run is stopped."""
+"""From the topic @topic@ to @target@: each record exactly once, even if a run is stopped."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ from pyspark.sql import functions as F
 TABLE: Final = '''\
 @dp.table(name="@target@", format="@format@")
 def @function@() -> DataFrame:
-    """What came."""
+    """Return the rows of the topic."""
     return rows(records())
 
 
@@ -156,13 +156,13 @@ def @function@() -> DataFrame:
 TABLE_DEAD_LETTERS: Final = '''\
 @dp.table(name="@dead@", format="@format@")
 def @function@_dead_letters() -> DataFrame:
-    """What could not be read, and why."""
+    """Return the records that could not be decoded, with the reason."""
     return dead_letters(records())
 '''
 
 SINK: Final = '''\
 def written_to(topic: str) -> dict[str, str]:
-    """The options of a sink: transactions, so that readers with isolation.level=read_committed see each record once."""
+    """Return the options of a sink: transactions, so that readers with isolation.level=read_committed see each record once."""
     return {**KAFKA, "topic": topic, "exactlyOnce": "true"}
 
 
@@ -171,7 +171,7 @@ dp.create_sink("@function@", "odradek", written_to("@target@"))
 
 @dp.append_flow(target="@function@", name="@function@_records")
 def @function@() -> DataFrame:
-    """What was read, as records."""
+    """Return the records for the target topic."""
     return messages(rows(records()))
 
 
@@ -183,13 +183,13 @@ dp.create_sink("@function@_dead_letters", "odradek", written_to("@dead@"))
 
 @dp.append_flow(target="@function@_dead_letters", name="@function@_dead_letters_records")
 def @function@_dead_letters() -> DataFrame:
-    """What could not be read, as it came, with the reason in a header."""
+    """Return the records that could not be decoded, unchanged, with the reason in a header."""
     return letters(dead_letters(records()))
 '''
 
 _MESSAGES_PLAIN: Final = '''\
 def messages(found: DataFrame) -> DataFrame:
-    """The records to write. Here nothing is changed."""
+    """Return the records to write. Change them here if needed."""
     return found.select("kafka.key", "value")
 
 
@@ -197,13 +197,13 @@ def messages(found: DataFrame) -> DataFrame:
 
 _MESSAGES_DECODED: Final = '''\
 def messages(found: DataFrame) -> DataFrame:
-    """The records to write: the fields as JSON, under the key that they came with."""
+    """Return the records to write: the fields as JSON, with the original key."""
     fields = [column for column in found.columns if column not in ("kafka", "landed")]
     return found.select("kafka.key", F.to_json(F.struct(*fields)).alias("value"))
 
 
 def letters(found: DataFrame) -> DataFrame:
-    """Dead letters as records: key and value as they came, the reason in a header."""
+    """Return dead letters as records: key and value unchanged, the reason in a header."""
     reason = F.struct(F.lit("error").alias("key"), F.encode("error", "UTF-8").alias("value"))
     return found.select("kafka.key", "value", F.array(reason).alias("headers"))
 
@@ -219,9 +219,9 @@ def messages(decode: str | None) -> str:
 # -- jobs of streaming queries ------------------------------------------------------------------------------------------------------------
 
 JOB_HEAD: Final = '''\
-"""From the topic @topic@ to @target@: each record once, however often a run is stopped.
+"""From the topic @topic@ to @target@: each record exactly once, even if a run is stopped.
 
-Reads what is there and ends. With spark.odradek.every (say, `1 minute`) in spark.conf it stays and looks that often.
+A run reads the available records and ends. With spark.odradek.every (such as `1 minute`) in spark.conf it runs on and reads that often.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ HERE = Path(__file__).resolve().parent
 
 WRITE_TABLE: Final = '''\
 def write(name: str, found: DataFrame) -> None:
-    """Runs the query that brings rows into a table."""
+    """Run the query that writes rows to a table."""
     every = spark.conf.get("spark.odradek.every", None)
     query = found.writeStream.format("@format@").queryName(name).partitionBy("landed")
     query = query.option("path", (HERE / "tables" / name).as_uri()).option("checkpointLocation", (HERE / "checkpoints" / name).as_uri())
@@ -249,7 +249,7 @@ def write(name: str, found: DataFrame) -> None:
 
 WRITE_TOPIC: Final = '''\
 def write(name: str, found: DataFrame) -> None:
-    """Runs the query that writes records to a topic, in transactions: readers with isolation.level=read_committed see each once."""
+    """Run the query that writes records to a topic in transactions: readers with isolation.level=read_committed see each record once."""
     every = spark.conf.get("spark.odradek.every", None)
     query = found.writeStream.format("odradek").options(**KAFKA).queryName(name).option("topic", name).option("exactlyOnce", True)
     query = query.option("checkpointLocation", (HERE / "checkpoints" / name).as_uri())
@@ -261,7 +261,7 @@ def write(name: str, found: DataFrame) -> None:
 '''
 
 _WAIT: Final = """\
-    spark.streams.awaitAnyTermination()  # of queries that stay: raises what ended one
+    spark.streams.awaitAnyTermination()  # only with spark.odradek.every; raises the error that ends a query
 """
 
 
@@ -277,9 +277,9 @@ def main_of_streams(decode: str | None, to: str) -> str:
 # -- jobs of batches ----------------------------------------------------------------------------------------------------------------------
 
 BATCH_HEAD: Final = '''\
-"""From the topic @topic@ to the Iceberg table @target@: each record once, however often a run is stopped.
+"""From the topic @topic@ to the Iceberg table @target@: each record exactly once, even if a run is stopped.
 
-Reads what is there and ends; a scheduler starts it again, one run at a time. The table's snapshots keep the offsets.
+A run reads the available records and ends; a scheduler starts the next run when it has ended. The table's snapshots keep the offsets.
 """
 
 from __future__ import annotations
@@ -300,14 +300,14 @@ NOTED = "odradek.offsets"
 
 
 def ends() -> dict[str, int]:
-    """Where each partition of the topic ends now."""
+    """Return the current end offset of each partition."""
     with Consumer({key.removeprefix("kafka."): value for key, value in KAFKA.items()}) as consumer:
         partitions = [TopicPartition(TOPIC, partition) for partition in consumer.partitions_for(TOPIC)]
         return {str(each.partition): offset for each, offset in consumer.end_offsets(partitions).items()}
 
 
 def reached(table: str) -> dict[str, int]:
-    """How far the table is: as its last snapshot from here says, or, where that has expired, as its rows say."""
+    """Return the offsets up to which the table has records: from its last snapshot with offsets or, if that has expired, from its rows."""
     noted = spark.sql(f"""
         SELECT summary['{NOTED}'] FROM {table}.snapshots JOIN {table}.history USING (snapshot_id)
         WHERE is_current_ancestor AND summary['{NOTED}'] IS NOT NULL ORDER BY committed_at DESC LIMIT 1
@@ -319,14 +319,14 @@ def reached(table: str) -> dict[str, int]:
 
 
 def between(start: dict[str, int], end: dict[str, int]) -> DataFrame:
-    """The topic's records; a partition without a start is read from its beginning."""
+    """Return the topic's records; a partition without a start is read from its beginning."""
     begin = {partition: start.get(partition, -2) for partition in end}
     source = spark.read.format("odradek").options(**KAFKA).option("subscribe", TOPIC)
     return source.option("startingOffsets", json.dumps({TOPIC: begin})).option("endingOffsets", json.dumps({TOPIC: end})).load()
 
 
 def land(name: str, found: Callable[[DataFrame], DataFrame]) -> None:
-    """Brings what is new into a table: rows and offsets in one commit."""
+    """Append the new records to a table: rows and offsets in one commit."""
     table, end = TABLE + name, ends()
     if not spark.catalog.tableExists(table):
         spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.topics")

@@ -64,7 +64,7 @@ def release(version: str) -> tuple[int, int]:
     """Return (4, 2) for `4.2.1`. Raises OdradekError for an invalid version."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None:
-        raise OdradekError(f"{version} is no version of Spark")
+        raise OdradekError(f"{version} is not a version of Spark")
     return int(found[1]), int(found[2])
 
 
@@ -78,7 +78,7 @@ def package_for(lake: Lake, version: str) -> str:
         newest = ".".join(map(str, max(lake.packages)))
         served = " and ".join(f"{major}.{minor}" for major, minor in lake.packages)
         raise OdradekError(
-            f"{lake.title} runs on Spark {served}, and this is {version}; "
-            f"an environment with pip install 'pyspark[pipelines]=={newest}.*' can run it"
+            f"{lake.title} runs on Spark {served}, but this is {version}; an environment with pip install "
+            f"'pyspark[pipelines]=={newest}.*' can run it"
         )
     return package

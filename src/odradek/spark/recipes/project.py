@@ -26,7 +26,7 @@ CONNECTION: Final = "spark.odradek."
 
 _ONLY_JOBS: Final = {
     "delta": "a pipeline with a table of Delta Lake 4.4 runs once and fails at its second run (DELTA_CANNOT_CHANGE_PROVIDER)",
-    "iceberg": "Iceberg has no release for a Spark that reads topics in pipelines",
+    "iceberg": "Iceberg has no release for a Spark version that reads topics in pipelines",
 }
 _PROJECT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 _TABLE: Final = re.compile(r"[a-z_][a-z0-9_]{0,127}", re.ASCII)
@@ -68,7 +68,7 @@ def check(recipe: Recipe) -> None:
     """Raise ConfigError, which names the option, for an invalid recipe."""
     if not _PROJECT.fullmatch(recipe.name):
         raise ConfigError(
-            f"{recipe.name!r} cannot be the name of a project; it begins with a letter and has 1 to 64 of a-z, A-Z, 0-9, '_' and '-'"
+            f"{recipe.name!r} cannot be the name of a project: a name begins with a letter and has 1 to 64 of a-z, A-Z, 0-9, '_' and '-'"
         )
     if not _TOPIC.fullmatch(recipe.topic) or recipe.topic in (".", ".."):
         raise ConfigError(f"--from {recipe.topic}: a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'")
@@ -76,18 +76,18 @@ def check(recipe: Recipe) -> None:
         if not _TOPIC.fullmatch(recipe.target):
             raise ConfigError(f"--into {recipe.target}: a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'")
         if recipe.target == recipe.topic:
-            raise ConfigError(f"--into {recipe.target}: this is the topic that is read; --into NAME names another")
+            raise ConfigError(f"--into {recipe.target}: this is the source topic; name another one with --into NAME")
     elif not _TABLE.fullmatch(recipe.target):
         raise ConfigError(f"--into {recipe.target}: a table's name has 1 to 128 of a-z, 0-9 and '_', and no digit in front")
     if recipe.to in _ONLY_JOBS and recipe.kind == "declarative":
-        raise ConfigError(f"--kind declarative: {_ONLY_JOBS[recipe.to]}; --kind job")
+        raise ConfigError(f"--kind declarative: {_ONLY_JOBS[recipe.to]}; use --kind job")
     if recipe.decode is not None and not (recipe.schema or "").strip():
-        raise ConfigError(f"--decode {recipe.decode}: --schema is needed, the columns as Spark has them: --schema 'id BIGINT, name STRING'")
+        raise ConfigError(f"--decode {recipe.decode} needs --schema with the columns in Spark's form: --schema 'id BIGINT, name STRING'")
     if recipe.decode is None and recipe.schema is not None:
-        raise ConfigError("--schema: without --decode nothing is decoded")
+        raise ConfigError("--schema has no effect without --decode")
     for key, value in recipe.connection.items():
         if value != value.strip() or len(value.splitlines()) > 1:
-            raise ConfigError(f"-X {key}: a value with spaces around it, or of more than one line, cannot be kept in {SPARK_CONF}")
+            raise ConfigError(f"-X {key}: {SPARK_CONF} cannot contain a value with spaces around it, or with several lines")
 
 
 def files(recipe: Recipe, folder_uri: str) -> dict[str, str]:

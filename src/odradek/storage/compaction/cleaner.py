@@ -191,7 +191,7 @@ class Cleaner:
             if size == 0:
                 size = consume(self._read(source, self._batch_size(source, position), position))
                 if size == 0:
-                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: no batch can be read at position {position}")
+                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: the batch at position {position} cannot be read")
             yield size
             position += size
 
@@ -210,7 +210,7 @@ class Cleaner:
         left = source.size - position
         size = read_header(file.pread(min(HEADER_SIZE, left), position), 0).size
         if size > left:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: the batch at {position} reaches beyond the segment's end")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.log_path}: the batch at position {position} is longer than the segment")
         return size
 
     # -- the segments ------------------------------------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ class CleanerManager:
 
     def mark_uncleanable(self, log: Log, reason: str) -> None:
         """Exclude the log from compaction and retention from now on, and log the reason."""
-        logger.error("%s cannot be compacted and is left as it is until the broker is started anew: %s", log.directory, reason)
+        logger.error("%s cannot be compacted and stays unchanged until the broker restarts: %s", log.directory, reason)
         self._uncleanable.setdefault(log.parent_directory, {})[log.topic_partition] = reason
 
     # -- checkpoints -------------------------------------------------------------------------------------------------------------------

@@ -47,10 +47,10 @@ def cleanable_offsets(log: Log, checkpoint: int | None, now_ms: int) -> OffsetsT
     first_dirty, reset = start if checkpoint is None else checkpoint, False
     if first_dirty < start:
         if not log.config.delete:
-            logger.warning("%s was cleaned up to %d, below its log start %d: starting there", log.name, first_dirty, start)
+            logger.warning("%s is cleaned up to %d, below its log start %d: continuing there", log.name, first_dirty, start)
         first_dirty, reset = start, True
     elif first_dirty > log.log_end_offset:
-        logger.warning("%s was cleaned up to %d, beyond its end %d: starting over at %d", log.name, first_dirty, log.log_end_offset, start)
+        logger.warning("%s is cleaned up to %d, beyond its end %d: starting again at %d", log.name, first_dirty, log.log_end_offset, start)
         first_dirty, reset = start, True
     uncleanable = min(log.last_stable_offset, log.active.base_offset)
     lag_ms = log.config.min_compaction_lag_ms

@@ -156,7 +156,7 @@ class CleaningRun:
             self._report()
         elif error is None or not plan.is_valid():
             manager.dropped(plan)
-            logger.info("The cleaning of %s was stopped", plan.log.name)
+            logger.info("The cleaning of %s was interrupted", plan.log.name)
         elif isinstance(error, OSError):
             manager.dropped(plan)
             self._log_manager.on_io_error(plan.log, error)

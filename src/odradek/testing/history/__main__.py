@@ -38,18 +38,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m odradek.testing.history", description="Recorded histories.")
-    check = parser.add_subparsers(required=True).add_parser("check", help="name what must not have happened")
+    check = parser.add_subparsers(required=True).add_parser("check", help="report the anomalies of a history")
     check.add_argument("files", nargs="+", help="one file for each process")
-    check.add_argument("--read-committed", action="store_true", help="polls that do not say so were read_committed")
+    check.add_argument("--read-committed", action="store_true", help="treat polls without an isolation level as read_committed")
     check.add_argument("--json", action="store_true", help="one JSON object")
-    check.add_argument("--allow", action="append", default=[], choices=sorted(NAMES), metavar="NAME", help="do not report these")
-    check.add_argument("--compact", action="append", default=[], metavar="TOPIC", help="its older values of a key may be gone")
-    check.add_argument("--delete", action="append", default=[], metavar="TOPIC", help="what is below its log start may be gone")
-    check.add_argument("--copy", action="append", default=[], metavar="SOURCE:SINK", help="each value of one stands once in the other")
-    check.add_argument("--unavailable-after", type=float, metavar="SECONDS", help="longer waits for a successful send are anomalies")
-    check.add_argument("--write-edges", action="store_true", help="look for cycles through writes too (Kafka allows them)")
-    check.add_argument("--unseen-over-time", action="store_true", help="print how many acknowledged values nobody had polled yet")
-    check.add_argument("--limit", type=int, default=100, help="anomalies of a name that are printed (100)")
+    check.add_argument("--allow", action="append", default=[], choices=sorted(NAMES), metavar="NAME", help="do not report these anomalies")
+    check.add_argument(
+        "--compact", action="append", default=[], metavar="TOPIC", help="this topic is compacted: older values of a key may be missing"
+    )
+    check.add_argument(
+        "--delete",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="this topic is deleted from: values below its log start may be missing",
+    )
+    check.add_argument(
+        "--copy", action="append", default=[], metavar="SOURCE:SINK", help="each value of the first topic must occur once in the second"
+    )
+    check.add_argument("--unavailable-after", type=float, metavar="SECONDS", help="a longer wait for a successful send is an anomaly")
+    check.add_argument("--write-edges", action="store_true", help="search for cycles of writes too (Kafka allows them)")
+    check.add_argument("--unseen-over-time", action="store_true", help="print how many acknowledged values had not been polled yet")
+    check.add_argument("--limit", type=int, default=100, help="number of printed anomalies of each name (100)")
     return parser
 
 

@@ -43,7 +43,7 @@ def check_copy(orders: Orders, copy: Copy, findings: Findings) -> None:
             findings.add("copied-from-nothing", f"{place}: {value!r} has no input")
             continue
         if counts[value] > 1:
-            findings.add("copied-twice", f"{place}: {value!r} stands there for the {counts[value]}. time")
+            findings.add("copied-twice", f"{place}: {value!r} is the {counts[value]}. copy")
             continue
         source, source_index = expected[value]
         before = last.get((source, partition))

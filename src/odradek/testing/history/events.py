@@ -128,7 +128,7 @@ def to_event(fields: Mapping[str, Any]) -> Event:
     """Return the event of a line's JSON object. Raises ValueError, TypeError or KeyError for an invalid object."""
     kind, function = fields["k"], fields["f"]
     if kind not in KINDS or function not in FUNCTIONS:
-        raise ValueError(f"no event: kind {kind!r}, function {function!r}")
+        raise ValueError(f"unknown event: kind {kind!r}, function {function!r}")
     micro_operations = tuple([_MAKERS[name](*rest) for name, *rest in fields["v"]])
     extra = NOTHING if len(fields) == 5 else {key: value for key, value in fields.items() if key not in _OWN_KEYS}
     return Event(fields["t"] + 0.0, fields["p"], kind, function, micro_operations, extra)
@@ -147,7 +147,7 @@ def iterate_file(path: Path) -> Iterator[Event]:
             try:
                 fields, end = decode(line)
                 if end != len(line) - 1:
-                    raise ValueError(f"more than an object: {line[end:]!r}")
+                    raise ValueError(f"there is text after the object: {line[end:]!r}")
                 yield to_event(fields)
             except (ValueError, TypeError, KeyError) as error:
                 raise HistoryError(f"{path}, line {number}: {error}") from error

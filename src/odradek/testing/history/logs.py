@@ -83,7 +83,7 @@ def _sequence_problem(header: BatchHeader, producers: dict[int, _Producer], *, c
         return ""
     if compacted and (header.base_sequence - expected) & 0x7FFFFFFF < 1 << 30:
         return ""
-    return f"epoch {epoch}: sequence {header.base_sequence} where {expected} was to come"
+    return f"epoch {epoch}: sequence {header.base_sequence} instead of {expected}"
 
 
 def check_replicas(name: str, replicas: Mapping[str, Path | str], high_watermark: int) -> list[Anomaly]:

@@ -171,12 +171,12 @@ class Ownership:
         place = f"{group} {self._table.partition_name(partition)}"
         if generation is not None:
             if generation < member.generations.get(group, -1):
-                text = f"{place}: {name} was given it in generation {generation}, and had been in {member.generations[group]}"
+                text = f"{place}: {name} was assigned it in generation {generation}, after generation {member.generations[group]}"
                 self._findings.add("generation-regression", text, self._table.operation(number))
             member.generations[group] = generation
             other, before = self._given.setdefault((group, partition, generation), (name, number))
             if other != name:
-                text = f"{place}: {other} and {name} were given it in generation {generation}"
+                text = f"{place}: {other} and {name} were assigned it in generation {generation}"
                 self._findings.add("two-owners-in-generation", text, *self._table.operations([before, number]))
         owners = self._owners.setdefault(subject, set())
         for owner in sorted(owners - {name}):
@@ -194,7 +194,7 @@ class Ownership:
         holding = member.holdings[subject]
         if holding.generation is not None and generation is not None and generation < holding.generation:
             place = f"{subject[0]} {self._table.partition_name(subject[1])}"
-            text = f"{place}: given in generation {generation}, {owner} has it since {holding.generation}"
+            text = f"{place}: assigned in generation {generation}, {owner} has it since {holding.generation}"
             self._findings.add("generation-regression", text, *self._table.operations([holding.operation, number]))
         if member.cut_off:
             del member.holdings[subject]
@@ -217,7 +217,7 @@ class Ownership:
 
     def _two_owners(self, name: str, subject: Subject, holding: Holding) -> None:
         other = self._table.member(holding.overtaken_by)
-        text = f"{subject[0]} {self._table.partition_name(subject[1])}: {name} had it when {other} was given it"
+        text = f"{subject[0]} {self._table.partition_name(subject[1])}: {name} had it when {other} was assigned it"
         self._findings.add("two-owners", text, *self._table.operations([holding.operation, holding.overtaken_by]))
 
     # -- static members ---------------------------------------------------------------------------------------------------------------

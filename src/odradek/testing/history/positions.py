@@ -192,7 +192,7 @@ def _check_sends_of(orders: Orders, number: int, last: dict[int, tuple[int, int]
             prefix, after = ("int-", before) if earlier is None else ("", earlier[0])
             operations = [number] if earlier is None else [earlier[1], number]
             value = table.values[table.value[index]]
-            text = f"{table.partition_name(partition)}: {value!r} stands at {offset}, what was sent before it at {after}"
+            text = f"{table.partition_name(partition)}: {value!r} has offset {offset}, a value sent before it {after}"
             findings.add(f"{prefix}nonmonotonic-send", text, *table.operations(operations))
         seen[partition] = offset
     for partition, offset in seen.items():

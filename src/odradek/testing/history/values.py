@@ -74,7 +74,7 @@ def check_reads(orders: Orders, findings: Findings) -> None:
             first = writer[value]
             if first < 0:
                 if known[partitions[index]]:
-                    text = f"{table.partition_name(partitions[index])} offset {table.offset[index]}: nobody sent {table.values[value]!r}"
+                    text = f"{table.partition_name(partitions[index])} offset {table.offset[index]}: {table.values[value]!r} was never sent"
                     findings.add("phantom", text, table.operation(operation))
                 continue
             if first == operation or (value in more_writers and operation in more_writers[value]):
@@ -157,7 +157,7 @@ def check_lost(orders: Orders, removal: Removal, findings: Findings) -> None:
         top, later = tops[partition]
         offset = orders.by_partition[partition].offsets[orders.last_index[value]]
         place = f"{table.partition_name(partition)} offset {offset}"
-        text = f"{place}: {table.values[value]!r} was read by nobody, {table.values[top]!r} at {later} was"
+        text = f"{place}: {table.values[value]!r} was not read, but {table.values[top]!r} at {later} was"
         findings.add("lost-write", text, *table.operations([writer, witnesses[tops[partition]]]))
 
 
@@ -185,7 +185,7 @@ def check_final(orders: Orders, removal: Removal, findings: Findings) -> None:
         if mark & READ:
             findings.add("vanished", f"{place}: {table.values[value]!r} is missing in the final read", *table.operations(acked))
         else:
-            findings.add("unseen", f"{place}: {table.values[value]!r}, acknowledged, was polled by nobody", *table.operations(acked))
+            findings.add("unseen", f"{place}: {table.values[value]!r} was acknowledged and never polled", *table.operations(acked))
 
 
 def finally_read(table: Table) -> set[int]:

@@ -121,7 +121,7 @@ class ClassicGroup:
     def transition_to(self, state: ClassicState) -> None:
         """Enter a state. Raises RuntimeError for a transition that TRANSITIONS does not allow."""
         if state not in TRANSITIONS[self._state]:
-            raise RuntimeError(f"group {self.group_id} cannot go from {self._state.value} to {state.value}")
+            raise RuntimeError(f"group {self.group_id} cannot change from {self._state.value} to {state.value}")
         self.previous_state = self._state
         self._state = state
         self.state_timestamp = self._time_ms()
@@ -240,7 +240,7 @@ class ClassicGroup:
             return True
         for member in self.members.values():
             if member.awaiting_join is not None:
-                logger.info("group %s: leader %s did not join in time, %s leads now", self.group_id, leader.member_id, member.member_id)
+                logger.info("group %s: leader %s did not join in time, %s replaces it", self.group_id, leader.member_id, member.member_id)
                 self.leader_id = member.member_id
                 return True
         return False
@@ -340,7 +340,7 @@ class ClassicGroup:
         try:
             return subscribed_topics(member.metadata(self.protocol_name) for member in self.members.values())
         except ValueError as error:
-            logger.warning("group %s: the subscriptions of %s cannot be read: %s", self.group_id, self.protocol_name, error)
+            logger.warning("group %s: the subscriptions of %s are malformed: %s", self.group_id, self.protocol_name, error)
             return None
 
     # -- offsets and deletion (group.Group) ----------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class Joining:
     def _created(self, group: ClassicGroup, first: str | None, response: Response, error: KafkaError | None) -> None:
         if error is None:
             return
-        logger.warning("group %s: that it exists could not be stored: %s", group.group_id, error)
+        logger.warning("group %s: the new group could not be stored: %s", group.group_id, error)
         # When the append was reverted, the group is gone, and so are all members that joined in the meantime. Otherwise the append timed
         # out and may still be committed. Then only the first member is refused, and only while it still waits: once it has got a
         # generation, it is a member.
@@ -165,7 +165,9 @@ class Joining:
             response.complete(group.join_response(member_id, with_members=False))
             return nothing()
         # A leader requests a rebalance by rejoining, even with unchanged metadata.
-        return self._update(request, group, member, response, "leads and joins again" if unchanged else "joins with other metadata")
+        return self._update(
+            request, group, member, response, "is the leader and joins again" if unchanged else "joins with different metadata"
+        )
 
     def _update(self, request: JoinGroupRequest, group: ClassicGroup, member: ClassicMember, response: Response, what: str) -> Outcome:
         group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms, response)
@@ -185,7 +187,7 @@ class Joining:
         self._rebalances.forget(group, old_id)
         self._rebalances.keep_alive(group, member)
         group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms, response)
-        reason = f"static member {instance_id} is {new_id} now; {_reason(request)}"
+        reason = f"static member {instance_id} now has the member id {new_id}; {_reason(request)}"
         if group.is_in(ClassicState.COMPLETING_REBALANCE):
             # The leader may already be computing an assignment for the old id.
             return self._rebalances.prepare(group, reason)
@@ -215,7 +217,7 @@ class Joining:
         stored, instance_id = member.replaces, member.group_instance_id
         assert stored is not None
         assert instance_id is not None
-        logger.warning("group %s: static member %s stays %s: %s", group.group_id, instance_id, stored.member_id, error)
+        logger.warning("group %s: static member %s keeps the member id %s: %s", group.group_id, instance_id, stored.member_id, error)
         group.complete_join(member, join_error("", error.code))
         group.update(member, stored.protocols, stored.rebalance_timeout_ms, stored.session_timeout_ms, None)
         self._rebalances.forget(group, member.member_id)

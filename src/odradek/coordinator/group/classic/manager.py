@@ -62,7 +62,7 @@ class ClassicGroups:
             for member in list(group.members.values()):
                 self._rebalances.keep_alive(group, member)
             if len(group.members) > self._settings.max_size:
-                self._rebalances.prepare(group, f"it was loaded with more than {self._settings.max_size} members")
+                self._rebalances.prepare(group, f"the loaded group has more than {self._settings.max_size} members")
 
     def unloaded(self) -> None:
         """Answer all parked requests with NOT_COORDINATOR, so that the members look up the new coordinator."""

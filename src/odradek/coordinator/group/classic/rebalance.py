@@ -117,7 +117,7 @@ class Rebalances:
             group.remove(member.member_id)
             self.forget(group, member.member_id)
         if absent:
-            logger.info("group %s goes on without %s, who did not join in time", group.group_id, absent)
+            logger.info("group %s continues without %s, which did not join in time", group.group_id, absent)
         if group.members and not group.elect_joined_leader():
             # The group has static members only, and none has joined: wait until one joins or their sessions end.
             logger.warning("group %s cannot complete its rebalance: no member joined", group.group_id)
@@ -127,7 +127,7 @@ class Rebalances:
         if group.is_in(ClassicState.EMPTY):
             logger.info("group %s is empty in generation %d", group.group_id, group.generation_id)
             # When this append fails, a restart loads the previous generation, whose members then miss their sessions.
-            return CoordinatorResult([group.record({})], None, replay=False, on_committed=_warn(group, "that it is empty"))
+            return CoordinatorResult([group.record({})], None, replay=False, on_committed=_warn(group, "the empty group"))
         self._settings.counts.classic_rebalances += 1
         logger.info("group %s begins generation %d with %d members", group.group_id, group.generation_id, len(group.members))
         for member in list(group.members.values()):
@@ -231,6 +231,6 @@ class Rebalances:
 def _warn(group: ClassicGroup, what: str) -> Callable[[KafkaError | None], None]:
     def committed(error: KafkaError | None) -> None:
         if error is not None:
-            logger.warning("group %s: it could not be stored %s: %s", group.group_id, what, error)
+            logger.warning("group %s: %s could not be stored: %s", group.group_id, what, error)
 
     return committed

@@ -51,20 +51,22 @@ class ClassicMembers:
         """Join the group. The response completes once the records of the member's reconciliation are committed."""
         policy = self._settings.migration_policy
         if not policy.upgrade and not policy.downgrade:
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Group {group.group_id} takes members of the consumer protocol only.")
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Group {group.group_id} accepts only members of the consumer protocol."
+            )
         is_new = not request.member_id
         member_id = request.member_id or str(self._new_id())
         self._consumer.throw_if_full(group, member_id)
         protocols = protocols_of(request)
         if not group.supports_classic(request.protocol_type, [name for name, _ in protocols]):
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"None of the protocols of {member_id} is one that all others have.")
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"No protocol of {member_id} is supported by all other members.")
         if is_new and request.group_instance_id is None and caller.api_version >= _KNOWN_MEMBER_ID_SINCE:
             response.complete(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
             return CoordinatorResult([], None)
         try:
             subscription = read_subscription(protocols[0][1])
         except ProtocolError as error:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the subscription of {member_id} cannot be read: {error}") from error
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the subscription of {member_id} is malformed: {error}") from error
         records: Records = []
         before = self._subscriber(group, member_id, request.group_instance_id, records, is_new=is_new)
         after = _updated(before, caller, request, subscription)
@@ -151,7 +153,7 @@ class ClassicMembers:
         sessions, group_id = self._consumer.sessions, group.group_id
         if group.epochs.target > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             sessions.await_join(group_id, member)
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"Member {member.member_id} has to join again.")
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"Member {member.member_id} must join again.")
         answer = SyncGroupResponse(
             error_code=ErrorCode.NONE,
             protocol_type=request.protocol_type,
@@ -188,7 +190,9 @@ class ClassicMembers:
         if member.classic is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
         if generation != member.member_epoch:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"Generation {generation} is not the member's epoch {member.member_epoch}.")
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, f"Generation {generation} differs from the member's epoch {member.member_epoch}."
+            )
         return member, member.classic
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:

@@ -18,10 +18,10 @@ _HIGHEST = 3
 def version_of(data: bytes) -> int:
     """Return the version of an embedded message, at most the highest known one. Raises ProtocolError for a missing or negative version."""
     if len(data) < _VERSION.size:
-        raise ProtocolError("an embedded message of a consumer has no version")
+        raise ProtocolError("an embedded message of the consumer protocol has no version")
     version = int(_VERSION.unpack_from(data)[0])
     if version < 0:
-        raise ProtocolError(f"an embedded message of a consumer has version {version}")
+        raise ProtocolError(f"an embedded message of the consumer protocol has version {version}")
     return min(version, _HIGHEST)
 
 

@@ -326,7 +326,7 @@ class ConsumerGroup:
         member = self.member(member_id)
         if not transactional and member.classic is None and api_version < _CONSUMER_OFFSET_COMMIT_SINCE:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, "Members of the consumer protocol commit offsets with OffsetCommit version 9 or later."
+                ErrorCode.UNSUPPORTED_VERSION, "Members of the consumer protocol must commit offsets with OffsetCommit version 9 or later."
             )
         if epoch == member.member_epoch:
             return None
@@ -341,7 +341,7 @@ class ConsumerGroup:
         if member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         if member_epoch != member.member_epoch:
-            raise _stale(member, f"Epoch {member_epoch} is not the member's, {member.member_epoch}.")
+            raise _stale(member, f"Epoch {member_epoch} differs from the member's, {member.member_epoch}.")
 
     def validate_offset_delete(self) -> None:
         """Accept every request: subscribed topics are protected one by one through `is_subscribed_to_topic`."""
@@ -418,8 +418,10 @@ def _partition_validator(member: ConsumerMember, epoch: int) -> Callable[[UUID, 
     def validate(topic_id: UUID, partition: int) -> None:
         since = member.assignment_epoch(topic_id, partition)
         if since is None:
-            raise _stale(member, f"The member does not have partition {partition} of topic {topic_id}.")
+            raise _stale(member, f"Partition {partition} of topic {topic_id} is not assigned to the member.")
         if epoch < since:
-            raise _stale(member, f"Epoch {epoch} is earlier than that in which the member got partition {partition}, {since}.")
+            raise _stale(
+                member, f"Epoch {epoch} is earlier than the epoch in which partition {partition} was assigned to the member, {since}."
+            )
 
     return validate

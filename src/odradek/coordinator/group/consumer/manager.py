@@ -190,7 +190,7 @@ class ConsumerGroups:
         """Raise KafkaError with GROUP_MAX_SIZE_REACHED for a new member of a full group."""
         most = self._settings.consumer_max_size
         if len(group.members) >= most and member_id not in group.members:
-            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {most} members, which is as many as it may have.")
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group already has the maximum number of members, {most}.")
 
     def _subscriber(
         self,
@@ -260,7 +260,7 @@ class ConsumerGroups:
         records: Records = []
         if self.migration.may_downgrade(group, members):
             sessions = list(group.members)
-            self.migration.downgrade(group, members, None, records, rebalance="members of the consumer protocol left")
+            self.migration.downgrade(group, members, None, records, rebalance="members of the consumer protocol have left")
 
             def downgraded(error: KafkaError | None) -> None:
                 for member_id in sessions if error is None else ():
@@ -280,7 +280,7 @@ class ConsumerGroups:
         epoch = group.epochs.group + 1
         self._settings.counts.consumer_rebalances += 1
         records.append(write.group_epoch(group_id, epoch, self.view.hashes.of_group(counts, self.view.image)))
-        logger.info("group %s goes to epoch %d: %s left", group_id, epoch, [member.member_id for member in members])
+        logger.info("group %s changes to epoch %d: %s left", group_id, epoch, [member.member_id for member in members])
         for member in members:
             self.sessions.forget(group_id, member.member_id)
 
@@ -358,7 +358,9 @@ def known_static(existing: ConsumerMember | None, instance_id: str, member_id: s
     if existing is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if existing.member_id != member_id:
-        raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"Member {existing.member_id} has taken the place of instance {instance_id}.")
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID, f"Member {existing.member_id} has replaced the former member with instance id {instance_id}."
+        )
     return existing
 
 
@@ -372,13 +374,15 @@ def _check_epoch(member: ConsumerMember, received: int, reported: Reported | Non
     if received > member.member_epoch:
         raise KafkaError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The member's epoch {received} is later than {member.member_epoch}, the one that is known here; it has to join anew.",
+            f"The member's epoch {received} is later than {member.member_epoch}, the epoch that the coordinator knows; the member "
+            "must join again.",
         )
     behind = received == member.previous_epoch and reported is not None
     if not behind or not _is_subset(reported or {}, member.assigned):
         raise KafkaError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The member's epoch {received} is earlier than {member.member_epoch}, the one that is known here; it has to join anew.",
+            f"The member's epoch {received} is earlier than {member.member_epoch}, the epoch that the coordinator knows; the "
+            "member must join again.",
         )
 
 

@@ -81,14 +81,14 @@ class Migration:
         if not self._settings.migration_policy.upgrade:
             raise _refused(group.group_id, "group.consumer.migration.policy does not permit it")
         if not group.uses_consumer_protocol:
-            raise _refused(group.group_id, "its members are no consumers")
+            raise _refused(group.group_id, "its members are not consumers")
         if len(group.members) > self._settings.consumer_max_size:
-            raise _refused(group.group_id, "it has more members than a consumer group may have")
+            raise _refused(group.group_id, "it has more members than a consumer group can have")
 
     def _upgraded_member(self, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
         assignment = read_assignment(member.assignment)
         if assignment.user_data:
-            raise _refused(group.group_id, "its assignor keeps data of its own in the assignment, which would be lost")
+            raise _refused(group.group_id, "its assignor keeps user data in the assignment, which would be lost")
         # A group without a completed generation has no protocol: the subscription comes from the member's first protocol.
         protocol = group.protocol_name if group.protocol_name is not None else member.protocols[0][0]
         subscription = read_subscription(member.metadata(protocol))

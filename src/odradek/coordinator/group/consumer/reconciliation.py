@@ -50,7 +50,7 @@ def reconcile(member: ConsumerMember, target: Target, reported: Reported | None,
     if reported is None or reported:
         raise KafkaError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            "The member is in a state that is not known here; it has to give up its partitions and join anew.",
+            "The coordinator does not know the member's state; the member must revoke its partitions and join again.",
         )
     return _advance(member, target.epoch, target, reported)
 

@@ -62,7 +62,7 @@ class _Replay:
         if isinstance(group, ConsumerGroup):
             return group
         if isinstance(group, ClassicGroup) and not group.is_empty:
-            logger.warning("group %s was a classic group with members, and is a consumer group now", group_id)
+            logger.warning("group %s was a classic group with members, and is now a consumer group", group_id)
         group = ConsumerGroup(group_id, self._journal)
         self._groups.put(group)
         return group

@@ -197,7 +197,7 @@ class Updates:
     def _bumped(self, group: ConsumerGroup, epoch: int, metadata_hash: int) -> CoordinatorRecord:
         """Return the record of the group's new epoch, and count the rebalance."""
         self._settings.counts.consumer_rebalances += 1
-        logger.info("group %s goes to epoch %d", group.group_id, epoch)
+        logger.info("group %s changes to epoch %d", group.group_id, epoch)
         return write.group_epoch(group.group_id, epoch, metadata_hash)
 
     # -- the target assignment ---------------------------------------------------------------------------------------------------

@@ -28,13 +28,13 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, api_version: int, as
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
             raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be given when a member joins.")
     elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
-        raise _invalid("InstanceId must be given when a static member leaves for a while.")
+        raise _invalid("InstanceId must be given when a static member leaves temporarily.")
     elif epoch < STATIC_LEAVE_EPOCH:
         raise _invalid(f"MemberEpoch {epoch} is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is none of those that are on: {', '.join(assignors)}.",
+            f"ServerAssignor {request.server_assignor} is not enabled; the assignors are {', '.join(assignors)}.",
         )
 
 
