@@ -229,8 +229,8 @@ MISTAKES = (
     Mistake(
         "start @/everywhere.properties",
         1,
-        "odradek start: @/everywhere.properties:5: listeners: PLAINTEXT://0.0.0.0:0 listens on all addresses, and clients must be told "
-        "one; add advertised.listeners=PLAINTEXT://HOST:0 with a host that clients can reach",
+        "odradek start: @/everywhere.properties:5: listeners: PLAINTEXT://0.0.0.0:0 listens on all addresses, and clients need one "
+        "of them; add advertised.listeners=PLAINTEXT://HOST:0 with a host that clients can reach",
     ),
     Mistake(
         "start @/advertised.properties",

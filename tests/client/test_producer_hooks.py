@@ -163,7 +163,7 @@ def failing(*_: object) -> int:
     [
         (lambda *_: 4, KafkaError, r"partitioner.class chose partition 4 of topic t, which has partitions 0 to 3"),
         (lambda *_: -1, KafkaError, "chose partition -1"),
-        (lambda *_: "1", TypeError, "gave '1' for a record of topic t, which is no number"),
+        (lambda *_: "1", TypeError, "returned '1' for a record of topic t, which is not the number"),
         (failing, RuntimeError, "no idea"),
     ],
 )

@@ -232,14 +232,14 @@ def test_what_may_be_better_soon_is_tried_again(server: Server, code: int) -> No
 def test_a_refusal_is_final_and_its_code_is_said(server: Server, code: int) -> None:
     server.answers = [(code, b'{"error": "invalid_client", "error_description": "the-secret is wrong"}')]
     said = refused(server.url())
-    assert said == f"sasl.oauthbearer.token.endpoint.url: 127.0.0.1 gave no token: it answers {code} (invalid_client)"
+    assert said == f"sasl.oauthbearer.token.endpoint.url: 127.0.0.1 gave no token: it responds with status {code} (invalid_client)"
     assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("body", [b'{"error": "the-secret"}', b"the-secret", b'{"error": 7}', b"[", b"[" * 100_000, b"\xff"])
 def test_of_a_refusal_nothing_else_is_said(server: Server, body: bytes) -> None:
     server.answers = [(401, body)]
-    assert refused(server.url()).endswith("it answers 401")
+    assert refused(server.url()).endswith("it responds with status 401")
 
 
 def test_trying_again_has_an_end_and_the_first_failure_is_said(server: Server) -> None:
@@ -272,7 +272,7 @@ def test_an_answer_without_end_is_not_read(server: Server) -> None:
 def test_a_redirection_is_not_followed(server: Server) -> None:
     server.answers = [(302, b"")]
     server.location = server.url()
-    assert "it answers 302" in refused(server.url())
+    assert "it responds with status 302" in refused(server.url())
     assert len(server.asked) == 1
 
 
@@ -357,7 +357,7 @@ def test_a_proxy_of_the_environment_is_asked(server: Server, monkeypatch: pytest
 def test_what_speaks_no_http_is_not_quoted() -> None:
     with served(says(b"SSH-2.0-something\r\n")) as address:
         said = refused(f"http://{address}/token", **{"sasl.login.retry.backoff.max.ms": "0"})
-    assert said.endswith("it answers what is no HTTP (BadStatusLine)")
+    assert said.endswith("its response is not HTTP (BadStatusLine)")
 
 
 def test_over_tls_the_server_has_to_be_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def test_a_name_without_an_address_ends_the_start(name: str) -> None:
     world = World(f"{name}:1")
     (looking,) = world.counts.resolve()
     world.jobs.do()
-    with pytest.raises(ConfigError, match=rf"^{OVERRIDES}: the host .* has no address: Name or service not known$") as refused:
+    with pytest.raises(ConfigError, match=rf"^{OVERRIDES}: the host name .* has no address: Name or service not known$") as refused:
         looking.result()
     assert str(refused.value).isprintable()
 
@@ -79,7 +79,7 @@ def test_names_come_and_go_at_run_time(caplog: pytest.LogCaptureFixture) -> None
         assert world.allowed("10.0.0.1", "10.0.0.5") == [UNLIMITED, 5]
         with caplog.at_level(logging.WARNING):
             world.jobs.do()
-        assert f"{OVERRIDES}: the host no.such.example has no address" in caplog.text
+        assert f"{OVERRIDES}: the host name no.such.example has no address" in caplog.text
         caplog.clear()
         assert world.allowed("10.0.0.1", "10.0.0.5") == [1, 5]
         world.set("both.example:2")

@@ -229,7 +229,7 @@ def test_a_receiver_that_is_slow_and_refuses_for_a_while_may_be_so_again(monkeyp
     def post(endpoint: str, payload: bytes) -> None:
         sent.append(payload)
         if len(sent) % 2:
-            raise OSError("it answers 503 no")
+            raise OSError("it responds with 503 no")
 
     monkeypatch.setattr(serving, "post", post)
     monkeypatch.setattr(serving, "WAITING_BYTES", 10 * (len(METRICS) + 200))
@@ -271,7 +271,7 @@ def test_a_subscription_that_cannot_be_leaves_the_others_and_each_image_has_all(
         telemetry.publish(delta, image, LeaderAndEpoch(1, 1))
         now_ms += 1e9
         assert telemetry.telemetry.ask(who, "c", now_ms).metrics == metrics
-    assert "the client-metrics subscription b-bad is left out" in caplog.text
+    assert "the client-metrics subscription b-bad is ignored" in caplog.text
 
 
 def test_what_a_connection_has_said_of_itself_goes_with_it() -> None:
@@ -286,7 +286,7 @@ def test_what_a_connection_has_said_of_itself_goes_with_it() -> None:
 
 def test_a_receiver_that_refuses_is_counted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def fails(endpoint: str, payload: bytes) -> None:
-        raise OSError("it answers 503 no")
+        raise OSError("it responds with 503 no")
 
     monkeypatch.setattr(serving, "post", fails)
     telemetry, _ = made("http://127.0.0.1:1/v1/metrics")
@@ -300,7 +300,7 @@ def test_a_receiver_that_refuses_is_counted(monkeypatch: pytest.MonkeyPatch, cap
 @on_loop
 async def test_what_a_receiver_answers_is_an_error_unless_it_takes_the_metrics() -> None:
     async with receiver("503 Busy") as (endpoint, got):
-        with pytest.raises(OSError, match="it answers 503 Busy"):
+        with pytest.raises(OSError, match="it responds with 503 Busy"):
             await asyncio.to_thread(serving.post, endpoint, METRICS)
         assert got == [METRICS]
     async with receiver("302 Found") as (endpoint, _):

@@ -51,7 +51,7 @@ _END_S = 700.0
 """Virtual seconds within which everything must come together after the last fault."""
 _IDLE_S = 8.0
 _ENOUGH = 200
-_HARMLESS = ("the leader answers FENCED_LEADER_EPOCH",)
+_HARMLESS = ("the leader responds with FENCED_LEADER_EPOCH",)
 """In lines at ERROR that a leader election brings along."""
 
 
