@@ -577,7 +577,7 @@ def test_a_broker_among_the_controllers_is_named(monkeypatch: pytest.MonkeyPatch
     async def story(loop: SimulatedLoop) -> None:
         ScriptedBrokers(loop, 1, lambda *_: DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE))
         client = controllers(loop)
-        with pytest.raises(KafkaError, match="the broker at broker1:9092 is no controller"):
+        with pytest.raises(KafkaError, match="the broker at broker1:9092 is not a controller"):
             await client.retrying("controllers", lambda: client.refresh([]))
         await client.close()
 

@@ -457,11 +457,7 @@ class Fetcher:
         if partition is None or log is None:
             return
         logger.info(
-            "%s: the leader's epoch %d ends at %d, the local log at %d",
-            followed.topic_partition,
-            cut.epoch,
-            cut.end_offset,
-            log.log_end_offset,
+            "%s: the leader's epoch %d ends at %d, this log at %d", followed.topic_partition, cut.epoch, cut.end_offset, log.log_end_offset
         )
         self._change(followed, log, lambda: partition.truncate_to_divergence(cut.epoch, cut.end_offset), cuts)
 
@@ -566,7 +562,7 @@ class Fetcher:
             self._fail(followed, "its metadata has changed")
             return
         logger.warning(
-            "%s: the leader's log has offsets %d to %d, the local log ends at %d",
+            "%s: the leader's log has offsets %d to %d, this log ends at %d",
             followed.topic_partition,
             bounds.start_offset,
             bounds.end_offset,

@@ -223,7 +223,7 @@ def test_an_answer_that_never_ends_is_given_up() -> None:
 def test_an_answer_that_is_too_long_is_given_up() -> None:
     with served(drips(b"HTTP/1.1 200 OK\r\n\r\n", b" " * (1 << 20))) as address:
         rest = Rest(registry_config({"url": f"http://{address}", "max.retries": "0"}, {}))
-        with pytest.raises(RegistryError, match="cannot be asked: its answer has more than 16777216 bytes"):
+        with pytest.raises(RegistryError, match="failed: its response has more than 16777216 bytes"):
             rest.ask("GET", "/subjects")
         rest.close()
 
@@ -237,7 +237,7 @@ def test_passing_failures_are_tried_again_with_growing_waits(server: SchemaRegis
     assert client.ask("GET", "/subjects") == []
     assert waits == [0.1, 0.2, 0.35]
     server.fail(500, 4)
-    with pytest.raises(RegistryError, match="refuses: failure 500") as caught:
+    with pytest.raises(RegistryError, match="refuses the request: failure 500") as caught:
         client.ask("GET", "/subjects")
     assert (caught.value.status, caught.value.code) == (500, 50001)
     waits.clear()

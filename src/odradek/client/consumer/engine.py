@@ -160,8 +160,7 @@ class ConsumerEngine:
             raise ClientClosed("the consumer is closed")
         if isinstance(topics, SubscriptionPattern) and not uses_consumer_protocol(self._config):
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "a SubscriptionPattern needs group.protocol=consumer; use re.compile() with group.protocol=classic",
+                ErrorCode.UNSUPPORTED_VERSION, "a SubscriptionPattern needs group.protocol=consumer; use re.compile() with classic"
             )
         if self.group is not None and self.group.is_departing:
             self._depart_in_background(self.group)

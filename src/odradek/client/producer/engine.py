@@ -325,8 +325,7 @@ class ProducerEngine:
     def no_room(self) -> KafkaError:
         """Return the error of a record for which no memory became free within max.block.ms."""
         return KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT,
-            f"buffer.memory is full, and no record was acknowledged within {self.max_block_ms} ms (max.block.ms)",
+            ErrorCode.REQUEST_TIMED_OUT, f"buffer.memory is full: no acknowledgement within {self.max_block_ms} ms (max.block.ms)"
         )
 
     # -- the loop -------------------------------------------------------------------------------------------------------------------
