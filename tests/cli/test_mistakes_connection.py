@@ -119,7 +119,7 @@ def test_the_port_of_a_controller(typed: str, command: Command) -> None:
     assert answer == (
         1,
         "",
-        f"odradek {typed.split()[0]}: UNSUPPORTED_VERSION: the broker at {controller} does not serve METADATA; "
+        f"odradek {typed.split()[0]}: UNSUPPORTED_VERSION: the broker at {controller} does not support METADATA; "
         "the broker may be too old, or the port a controller's; name a listener for clients with -b HOST:PORT\n",
     )
 

@@ -18,7 +18,7 @@ MISTAKES = (
     Mistake("pipeline start", 2, f"odradek pipeline: No such command 'start'; {SEE.format('pipeline')}"),
     # -- init -------------------------------------------------------------------------------------------------------------------------
     Mistake("pipeline init", 2, f"odradek pipeline: Missing argument 'NAME'; {INIT}"),
-    Mistake("pipeline init a/b", 1, "odradek pipeline: 'a/b' cannot be the name of a project; <*>"),
+    Mistake("pipeline init a/b", 1, "odradek pipeline: 'a/b' cannot be the name of a project: <*>"),
     Mistake("pipeline init new --from a/b", 1, f"odradek pipeline: --from a/b: {TOPIC}"),
     Mistake("pipeline init new --into 1st", 1, "odradek pipeline: --into 1st: a table's name has <*>"),
     Mistake("pipeline init new --to topic --into a/b", 1, f"odradek pipeline: --into a/b: {TOPIC}"),
@@ -28,7 +28,9 @@ MISTAKES = (
     Mistake("pipeline init new --decode xml", 2, f"odradek pipeline: Invalid value for '--decode': 'xml' is <*>; {INIT}"),
     Mistake("pipeline init new --decode json", 1, "odradek pipeline: --decode json needs --schema with <*>"),
     Mistake("pipeline init new --schema 'id INT'", 1, "odradek pipeline: --schema has no effect without --decode"),
-    Mistake("pipeline init new --to iceberg --kind declarative", 1, "odradek pipeline: --kind declarative: Iceberg has <*>; --kind job"),
+    Mistake(
+        "pipeline init new --to iceberg --kind declarative", 1, "odradek pipeline: --kind declarative: Iceberg has <*>; use --kind job"
+    ),
     Mistake("pipeline init new -b nowhere", 2, f"odradek pipeline: Invalid value for <*>'nowhere' is not HOST:PORT[,...]; {INIT}"),
     Mistake("pipeline init new -X acks", 2, f"odradek pipeline: -X acks: expected KEY=VALUE; {INIT}"),
     Mistake("pipeline init new -X group.idd=x", 1, "odradek pipeline: Unknown configuration key group.idd<*>"),

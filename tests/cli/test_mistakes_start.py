@@ -484,7 +484,7 @@ MISTAKES = (
     Mistake(
         "storage feature-dependencies -f group.version=99",
         1,
-        "odradek storage: group.version has no level 99; `odradek storage version-mapping` lists features and levels",
+        "odradek storage: the feature group.version has no level 99; `odradek storage version-mapping` lists features and levels",
     ),
     Mistake("storage random-uuid 3", 2, f"odradek storage: Got unexpected extra argument (3); {SEE.format('storage random-uuid')}"),
 )

@@ -232,7 +232,10 @@ def test_what_may_be_better_soon_is_tried_again(server: Server, code: int) -> No
 def test_a_refusal_is_final_and_its_code_is_said(server: Server, code: int) -> None:
     server.answers = [(code, b'{"error": "invalid_client", "error_description": "the-secret is wrong"}')]
     said = refused(server.url())
-    assert said == f"sasl.oauthbearer.token.endpoint.url: 127.0.0.1 gave no token: it responds with status {code} (invalid_client)"
+    assert (
+        said
+        == f"sasl.oauthbearer.token.endpoint.url: the token request to 127.0.0.1 failed: it responds with status {code} (invalid_client)"
+    )
     assert len(server.asked) == 1
 
 

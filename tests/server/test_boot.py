@@ -454,7 +454,9 @@ def test_the_only_voter_with_another_metadata_directory_is_not_this_node() -> No
         properties = disk.read_bytes(f"{DATA}/meta.properties").replace(b"aaaaaaaaaaaaaaaaaaaaag", b"bbbbbbbbbbbbbbbbbbbbbg")
         disk.write_atomic(f"{DATA}/meta.properties", properties)
         broker = make_broker(loop, disk, server_max_startup_time_ms="60000")
-        with pytest.raises(ConfigError, match="directory aaaaaaaaaaaaaaaaaaaaag, but the metadata directory of this node is bbbbbbbbbbbbbbbbbbbbbg"):
+        with pytest.raises(
+            ConfigError, match="directory aaaaaaaaaaaaaaaaaaaaag, but the metadata directory of this node is bbbbbbbbbbbbbbbbbbbbbg"
+        ):
             await broker.start()
         await broker.stop()
 

@@ -20,7 +20,7 @@ class NoBrokersAvailable(KafkaError):
     def __init__(self, reasons: list[str]) -> None:
         tried = "; ".join(dict.fromkeys(reasons))
         super().__init__(
-            ErrorCode.BROKER_NOT_AVAILABLE, f"no broker can be reached ({tried}); check that one is running, and bootstrap.servers"
+            ErrorCode.BROKER_NOT_AVAILABLE, f"no broker can be reached ({tried}); is one running, and is bootstrap.servers right?"
         )
 
 
