@@ -90,14 +90,14 @@ async def test_a_client_is_asked_and_what_it_pushes_arrives(tmp_path: Path) -> N
         named = await call(peer, ApiVersionsRequest(client_software_name="lib", client_software_version="2.0"), 3, ApiVersionsResponse)
         assert {71, 72} <= {each.api_key for each in named.api_keys}
         change = IncrementalAlterConfigsRequest.AlterableConfig
-        settings = {"metrics": "org.apache", "interval.ms": "100", "match": "client_software_name=lib"}
+        settings = {"metrics": "org.apache", "interval.ms": "240000", "match": "client_software_name=lib"}
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
             resource_type=16, resource_name="all", configs=[change(name=key, value=value) for key, value in settings.items()]
         )
         altered = await call(peer, IncrementalAlterConfigsRequest(resources=[resource]), 1, IncrementalAlterConfigsResponse)
         assert altered.responses[0].error_code == 0
         wanted = await call(peer, GetTelemetrySubscriptionsRequest(), 0, GetTelemetrySubscriptionsResponse)
-        assert (wanted.error_code, wanted.requested_metrics, wanted.push_interval_ms) == (0, ["org.apache"], 100)
+        assert (wanted.error_code, wanted.requested_metrics, wanted.push_interval_ms) == (0, ["org.apache"], 240_000)
         assert (wanted.accepted_compression_types, wanted.telemetry_max_bytes) == ([4, 3, 1, 2], 1048576)
         assert wanted.delta_temporality
         assert wanted.client_instance_id.int

@@ -121,7 +121,7 @@ class Writing:
     """Sender that prints the outcomes of its records. The client's thread queues outcomes, the sending thread prints them."""
 
     def __init__(self, producer: Producer, topic: str, outcomes: SimpleQueue[Outcome | None]) -> None:
-        """Prepare to send. A None in the queue `outcomes` ends a wait in `tell_outcomes`."""
+        """Prepare to send. A None in the queue `outcomes` ends a wait in `print_outcomes`."""
         self.sent = 0
         self.acked = 0
         self._producer = producer
