@@ -114,7 +114,7 @@ def tripped_over_fetch(answer: Any) -> bool:
         "preferred_read_replica": -1,
         "records": {"batches": [], "rest": 0},
     }
-    return bool(answer == [{"topic": "", "topic_id": "an id nobody has seen", "partitions": [partition]}])
+    return bool(answer == [{"topic": "", "topic_id": "an unknown id", "partitions": [partition]}])
 
 
 SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, UNKNOWN_TOPIC = 98, 99, 3
