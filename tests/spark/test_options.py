@@ -86,13 +86,13 @@ def test_logs_have_no_options_of_other_queries(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_reads_have_no_options_of_writes(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^Option {name} has no meaning when reading$"):
+    with pytest.raises(ConfigError, match=f"^Option {name} has no effect when reading$"):
         read_options({**BASE, name: "x"}, streaming=False)
 
 
 @pytest.mark.parametrize("name", [*sorted(ANYWHERE.keys() - {"includeHeaders"}), *OF_TOPICS, *OF_BATCHES, *OF_STREAMS])
 def test_writes_have_no_options_of_reads(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^Option {name} has no meaning when writing$"):
+    with pytest.raises(ConfigError, match=f"^Option {name} has no effect when writing$"):
         write_options({**NOWHERE, name: "x"}, streaming=True)
 
 
