@@ -80,7 +80,7 @@ def test_each_kind_of_query_has_its_options() -> None:
 
 @pytest.mark.parametrize("name", [*OF_TOPICS, *OF_BATCHES, *OF_STREAMS, "commitOffsets", *WRITTEN])
 def test_logs_have_no_options_of_other_queries(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^Unknown option {name.lower()}; the options for reading log directories are assign, subscribe, "):
+    with pytest.raises(ConfigError, match=f"^Unknown option {name.lower()}; the options .* are assign, subscribe, "):
         log_options({"path": "/logs", name: "x"})
 
 
