@@ -8,7 +8,6 @@ from typing import Any
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import settled
 from odradek.client.types import NewTopic
 from odradek.network.transport import dial
 from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
@@ -40,7 +39,7 @@ class World:
         with on_host("asker"):
             connection = await dial("broker", PORT, clock=self.clock, client_id="asker", timeout_s=5)
             try:
-                return await settled(connection.request(request, answer, version, timeout_s=5))
+                return await connection.request(request, answer, version, timeout_s=5)
             finally:
                 connection.close()
 

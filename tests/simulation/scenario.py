@@ -17,7 +17,6 @@ from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import settled
 from odradek.client.producer.futures import RecordFuture
 from odradek.client.types import NewTopic
 from odradek.network.transport import ConnectionLost, dial
@@ -339,7 +338,7 @@ class Story:
                 connection = await dial("broker", PORT, clock=self.clock, client_id=name, timeout_s=5)
                 request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
                 for _ in range(rng.choice((1, 10, 400))):
-                    answer = await settled(connection.request(request, InitProducerIdResponse, 5, timeout_s=5))
+                    answer = await connection.request(request, InitProducerIdResponse, 5, timeout_s=5)
                     if answer.error_code == 0:
                         self.note(name, h.ProducerIdGiven(name, answer.producer_id))
                 connection.close()

@@ -7,7 +7,6 @@ import random
 from typing import TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.client.cluster import settled
 from odradek.network.transport import ClientConnection, ConnectionLost, dial
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -41,7 +40,7 @@ class Requests:
             host = self._cluster.host(node)
             connection = await dial(host, port, clock=self._cluster.clock, client_id=self._name, timeout_s=TIMEOUT_S)
             self._connections[node, port] = connection
-        return await settled(connection.request(request, response, version, timeout_s=timeout_s))
+        return await connection.request(request, response, version, timeout_s=timeout_s)
 
     async def ask_any(self, request: Message, response: type[R], version: int) -> R:
         """The answer of some broker."""
