@@ -22,7 +22,7 @@ _FAR = {"campaigns", "interop", "mutants", "ci"}
 _IMPORT = re.compile(r"^[ \t]*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+([\w.]+))", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z]\w{2,}")
 _TITLE = re.compile(r"^\s*(?:async )?(?:def|class) ([Tt]est\w+)", re.MULTILINE)
-_SPOKEN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}")
+_SPOKEN = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}|\d{4,}")
 
 
 class _Tests(NamedTuple):

@@ -49,7 +49,7 @@ ROWS = {
     ],
     "coordinator/patterns.py": [
         ("len(pattern) > LONGEST", "False", "a pattern has no maximum length"),
-        ("options.max_mem = _MEMORY", "options.max_mem = 1 << 40", "a short pattern costs any memory and time"),
+        ("options.max_mem = _MEMORY", "options.max_mem = 1 << 40", "a short pattern takes any memory and any time"),
     ],
     "coordinator/transaction/markers.py": [
         (

@@ -72,7 +72,7 @@ ROWS = {
         (
             "if out_of_descriptors(error):\n            now = self._clock.monotonic()",
             "if error is None:\n            now = self._clock.monotonic()",
-            "a lack of descriptors takes a directory offline",
+            "want of descriptors is taken for a failure of a directory",
         ),
     ],
     "storage/moves.py": [
