@@ -116,7 +116,7 @@ def test_none_are_none(nothing: dict[str, Any]) -> None:
         ("no.such.Thing", "No module named 'no'"),
         (f"{__name__}.Nothing", "Nothing"),
         ("Bare", "Invalid value Bare"),
-        (object(), "has none of on_consume, on_commit, close"),
+        (object(), "it must have at least one of the methods on_consume, on_commit, close"),
         (Unmakable, "not today"),
         ([Failing, Failing], "twice"),
     ],

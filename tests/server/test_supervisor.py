@@ -170,7 +170,7 @@ def test_what_a_node_said_in_an_earlier_life_is_not_taken_for_its_reason(tmp_pat
 
     async def story() -> None:
         supervisor = Supervisor([node(tmp_path, "a", silent)])
-        with pytest.raises(NodeEnded, match=r"^a ended with status 3: it said nothing"):
+        with pytest.raises(NodeEnded, match=r"^a ended with status 3: it wrote no message"):
             await supervisor.start()
         await supervisor.stop()
 

@@ -276,7 +276,7 @@ class TestBatch:
             topic.batch(startingTimestamp=ms(3500)).partitions()
         late = topic.batch(startingTimestamp=ms(3500), startingOffsetsByTimestampStrategy="latest")
         assert ranges(late.partitions()) == [OffsetRange(topic[1], 3, 4)]
-        with pytest.raises(ValueError, match=f"exactly the partitions that are read: it leaves out {name}-1"):
+        with pytest.raises(ValueError, match=f"exactly the partitions that are read: it omits {name}-1"):
             topic.batch(startingOffsetsByTimestamp=json.dumps({name: {"0": 5}})).partitions()
 
     def test_a_pattern_is_found_in_names_and_not_in_kafkas_own(self, bootstrap: str, name: str) -> None:

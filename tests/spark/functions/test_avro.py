@@ -291,7 +291,7 @@ def test_what_a_reader_passes_over_is_bounded_too() -> None:
     writer = record(field("chain", NODE), field("a", "int"))
     reader = record(field("a", "int"))
     deep = b"\x02\x02" * 5000
-    assert "nests types more than 200 levels deep" in error(writer, deep, reader)
+    assert "nests types more than 200 deep" in error(writer, deep, reader)
 
 
 def test_one_bad_text_does_not_take_its_neighbours_along() -> None:

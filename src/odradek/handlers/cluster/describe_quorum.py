@@ -27,7 +27,7 @@ def handle(context: RequestContext, request: DescribeQuorumRequest, services: Se
     with_directories = context.api_version >= DIRECTORIES_SINCE
     asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
     if asked != [(TOPIC, [PARTITION])]:
-        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The request must name exactly one partition, {TOPIC}-{PARTITION}.")
+        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The request must name only {TOPIC}-{PARTITION}.")
         return _same_error(request, error)
     state = node.raft.leader_state()
     if state is None:
