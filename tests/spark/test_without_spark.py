@@ -798,6 +798,23 @@ class TestTopicsThatGo:
         lenient.stop()
         strict.stop()
 
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_a_client_that_has_read_the_old_topic_reads_the_new_one(self, pair: tuple[Topic, Topic], *, fails: bool) -> None:
+        _, goes = pair
+        lenient, strict = self.streams(pair)
+        reader = strict if fails else lenient
+        start = lenient.initialOffset()
+        end = lenient.latestOffset(start, ReadAllAvailable())
+        (task,) = [each for each in lenient.partitions(start, end) if ranges([each])[0].topic_partition == goes[0]]
+        assert values(reader.read(task)) == [0, 1, 2, 3, 4]
+        goes.delete()
+        Topic(goes.bootstrap, goes.name, 1).fill(0, 9)
+        later = lenient.latestOffset(end, ReadAllAvailable())
+        (task,) = lenient.partitions(end, later)
+        assert values(reader.read(task)) == list(range(9))
+        lenient.stop()
+        strict.stop()
+
     def test_a_batch_query_reads_no_records_of_a_topic_that_was_made_again(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 5)
