@@ -82,7 +82,7 @@ class Judge:
         for stage in trial:
             outcome = self._stage(bug, stage)
             if outcome is None:
-                doubt = f"the {stage.name} tests fail or are late without a bug, too"
+                doubt = f"the {stage.name} tests fail or are late without a bug, too {' '.join(self.broken)}"
             elif outcome.is_late:
                 return Verdict(bug, State.UNDECIDED, "time was over", self._now() - begin)
             elif outcome.failed:
