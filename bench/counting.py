@@ -23,7 +23,7 @@ from bench.brokers import create_topic, delete_topic, produce_load
 from bench.comparison import MB, OVERRIDES, be_ready
 from interop.peers import OdradekBroker
 from odradek.cli.main import main as run_command
-from odradek.server.dispatch import Route
+from odradek.server.requests.dispatch import Route
 
 _MOST = 1.03
 _WARM = 20

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from odradek.handlers.access import Check
-from odradek.server.context import RequestContext
+from odradek.handlers.context import RequestContext
 from tests.handlers.access_world import World, asked_checks, in_world, problem_of
 
 

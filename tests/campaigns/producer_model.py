@@ -31,8 +31,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from odradek.base.errors import OdradekError
-from odradek.client import AsyncProducer, Consumer, KafkaError, Producer, TopicPartition, loop_thread
+from odradek.client import AsyncProducer, Consumer, KafkaError, Producer, TopicPartition
 from odradek.client.admin.types.topics import OffsetSpec
+from odradek.client.calls import loop_thread
 from odradek.client.core.transactions import IllegalTransactionState
 from odradek.client.producer import blocking
 from odradek.client.types import ConsumerGroupMetadata

@@ -35,7 +35,7 @@ from odradek.security.sasl.oauthbearer import OAuthBearerServer
 from odradek.security.sasl.scram import ScramKeys
 from odradek.security.sasl.scram_server import ScramServer
 from odradek.security.sasl.server import PlainServer, ServerExchange
-from odradek.server.sasl_session import Outcome, SaslSession, Step
+from odradek.server.security.sasl_session import Outcome, SaslSession, Step
 
 DEADLINE = 0.5
 MEMORY_GROWTH_LIMIT = 64 << 20

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from odradek.cli import start
 from odradek.cli.main import main
+from odradek.cli.node import start
 from odradek.client import Admin, NewTopic
 from odradek.testing.embedded import EmbeddedBroker
 from tests.forking import Forks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from odradek.cli.acl_rules import (
+from odradek.cli.security.acl_rules import (
     CLUSTER,
     OPERATIONS,
     Permission,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli.cluster import ClusterError, existing_members, planned_members, prepare, properties_of
-from odradek.cli.server_properties import load_server_properties
+from odradek.cli.node.cluster import ClusterError, existing_members, planned_members, prepare, properties_of
+from odradek.cli.node.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, Producer
 from odradek.config.broker import BROKER_CONFIG
 from odradek.storage.disk import OsDisk

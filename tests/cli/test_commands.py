@@ -17,14 +17,15 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli import consume, produce, start
-from odradek.cli.client_command import unescape
-from odradek.cli.progress import Meter
-from odradek.cli.record_formats import template_formatter
-from odradek.cli.record_json import json_line
-from odradek.cli.record_lines import Shape, record_chunks
-from odradek.cli.sending import Sending, Sink
-from odradek.cli.server_properties import load_server_properties
+from odradek.cli.node import start
+from odradek.cli.node.server_properties import load_server_properties
+from odradek.cli.records import consume, produce
+from odradek.cli.records.record_formats import template_formatter
+from odradek.cli.records.record_json import json_line
+from odradek.cli.records.record_lines import Shape, record_chunks
+from odradek.cli.records.sending import Sending, Sink
+from odradek.cli.shared.client_command import unescape
+from odradek.cli.shared.progress import Meter
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.types import ConsumerRecord
 from odradek.config.broker import BrokerConfig

@@ -133,4 +133,4 @@ def test_completing_commands_loads_none_of_them() -> None:
     words = {COMPLETING: "bash_complete", "COMP_WORDS": "odradek ", "COMP_CWORD": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **words})
     assert "odradek.cli.completion" in done.stderr
-    assert "odradek.cli.topics" not in done.stderr
+    assert "odradek.cli.topics.topics" not in done.stderr

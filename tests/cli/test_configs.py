@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.config_text import credential, names, pairs
-from odradek.cli.entities import Entities, entities, entity_options
+from odradek.cli.configs.config_text import credential, names, pairs
+from odradek.cli.configs.entities import Entities, entities, entity_options
 from odradek.client import Admin, ConfigResource, NewTopic
 from odradek.client.admin.types.security import ScramMechanism, UserScramCredentialUpsertion
 from odradek.testing.embedded import EmbeddedBroker

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.base.errors import OdradekError
-from odradek.cli import consume
-from odradek.cli.console_formatter import Undecodable, console_formatter
-from odradek.cli.console_reader import Line, line_parser, lines
-from odradek.cli.progress import Meter
+from odradek.cli.records import consume
+from odradek.cli.records.console_formatter import Undecodable, console_formatter
+from odradek.cli.records.console_reader import Line, line_parser, lines
+from odradek.cli.shared.progress import Meter
 from odradek.client import Admin, ConsumerRecord, NewTopic
 from tests.cli.conftest import Command
 

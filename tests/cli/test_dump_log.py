@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from odradek.base.errors import KafkaError
-from odradek.cli import dump_log
+from odradek.cli.dumping import dump_log
 from odradek.cli.dumping.batches import read_batches
 from odradek.cli.dumping.index_text import in_java_order
 from odradek.protocol.as_json import json_text, message_json

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.cli.feature_tables import release_levels
+from odradek.cli.configs.feature_tables import release_levels
 from odradek.client.admin.blocking import Admin
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.conftest import Command

@@ -13,8 +13,8 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli import group_applications
-from odradek.cli.group_applications import _apply, _Moves, internal_topics
+from odradek.cli.groups import group_applications
+from odradek.cli.groups.group_applications import _apply, _Moves, internal_topics
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.admin.types.groups import GroupState
 from tests.cli.conftest import Command

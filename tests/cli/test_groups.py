@@ -10,8 +10,8 @@ import pytest
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli.group_offsets import exported, read_plan, within
-from odradek.cli.group_report import end_offsets
+from odradek.cli.groups.group_offsets import exported, read_plan, within
+from odradek.cli.groups.group_report import end_offsets
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.conftest import Command

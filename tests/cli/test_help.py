@@ -10,8 +10,8 @@ import click
 import pytest
 
 from odradek.cli import main as tool
-from odradek.cli import start
-from odradek.cli.help_page import HELP_OPTION
+from odradek.cli.node import start
+from odradek.cli.shared.help_page import HELP_OPTION
 from tests.cli.conftest import Command
 
 

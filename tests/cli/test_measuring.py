@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.java_dates import java_date_format
-from odradek.cli.measuring import Latencies, Pacer, Throughput, Window
+from odradek.cli.records.java_dates import java_date_format
+from odradek.cli.shared.measuring import Latencies, Pacer, Throughput, Window
 
 FRACTIONS = (0.0, 0.5, 0.95, 0.99, 0.999)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.cli import metrics
+from odradek.cli.node import metrics
 from odradek.testing.embedded import EmbeddedBroker
 from odradek.testing.temporary import free_ports
 from tests.cli.conftest import Command

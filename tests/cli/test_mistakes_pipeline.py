@@ -73,7 +73,7 @@ def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("projects")
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.typed for mistake in MISTAKES])
 def test_a_mistake_is_told(mistake: Mistake, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from odradek.cli import pipeline_run
+    from odradek.cli.pipelines import pipeline_run
 
     monkeypatch.setattr(pipeline_run.importlib.metadata, "version", lambda name: "4.2.1")
     answer = command(*shlex.split(mistake.typed))

@@ -582,7 +582,7 @@ def test_a_port_for_root_only_is_named(tmp_path: Path, command: Command, monkeyp
     def refuse(_: socket.socket, address: object) -> None:
         raise PermissionError(errno.EACCES, "permission denied")
 
-    monkeypatch.setattr("odradek.server.process.new_event_loop", asyncio.new_event_loop)
+    monkeypatch.setattr("odradek.server.start.process.new_event_loop", asyncio.new_event_loop)
     monkeypatch.setattr(socket.socket, "bind", refuse)
     answer = command("start", "--data-dir", str(tmp_path), "--override", "listeners=PLAINTEXT://127.0.0.1:80")
     assert answer == (

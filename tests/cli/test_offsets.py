@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from odradek.cli.offsets import parse_spec
+from odradek.cli.records.offsets import parse_spec
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.admin.types.topics import OffsetSpec
 from odradek.testing.embedded import EmbeddedBroker

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli.kafka_flags import SCRIPTS
 from odradek.cli.main import COMMANDS
+from odradek.cli.shared.kafka_flags import SCRIPTS
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.pages import FOLDER, commands, normal, played, settings_of
 from tests.forking import Forks

@@ -16,13 +16,13 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli import perf_consume
-from odradek.cli.measuring import Window
-from odradek.cli.perf import name_arguments, repeat_options
-from odradek.cli.perf_consume import Joining, Reading, Span, span_line, span_row
-from odradek.cli.perf_latency import check
-from odradek.cli.perf_options import metric_lines, metric_values
-from odradek.cli.perf_produce import Meter, file_payloads, random_payloads, results, total_line, window_line
+from odradek.cli.perf import perf_consume
+from odradek.cli.perf.perf import name_arguments, repeat_options
+from odradek.cli.perf.perf_consume import Joining, Reading, Span, span_line, span_row
+from odradek.cli.perf.perf_latency import check
+from odradek.cli.perf.perf_options import metric_lines, metric_values
+from odradek.cli.perf.perf_produce import Meter, file_payloads, random_payloads, results, total_line, window_line
+from odradek.cli.shared.measuring import Window
 from odradek.client import Admin, Consumer, NewTopic
 from odradek.client.metrics import MetricName
 from odradek.client.types import ConsumerRecord

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from odradek.base.errors import OdradekError
-from odradek.cli import pipeline_run
-from odradek.cli.pipeline_run import jars_of, run_process, wait_for_port, with_options
+from odradek.cli.pipelines import pipeline_run
+from odradek.cli.pipelines.pipeline_run import jars_of, run_process, wait_for_port, with_options
 from odradek.spark import environment as spark_environment
 from tests.cli.conftest import Answer, Command
 
@@ -194,7 +194,7 @@ def test_signals_end_the_run_in_order(number: signal.Signals, status: int, tmp_p
     child = (
         f"trap 'sleep 0.2; echo ended > {tmp_path}/ended; exit 9' INT TERM; echo started > {tmp_path}/started; while :; do sleep 0.05; done"
     )
-    code = "import sys; from pathlib import Path; from odradek.cli.pipeline_run import run_process; import os\n"
+    code = "import sys; from pathlib import Path; from odradek.cli.pipelines.pipeline_run import run_process; import os\n"
     code += f"try:\n    sys.exit(run_process(['sh', '-c', {child!r}], Path('.'), os.environ))\nexcept KeyboardInterrupt:\n    sys.exit(99)"
     run = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
     try:

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.progress import Meter
-from odradek.cli.send_rate import Pace
+from odradek.cli.shared.progress import Meter
+from odradek.cli.shared.send_rate import Pace
 from odradek.client import Admin, NewTopic
 from tests.cli.conftest import Command
 from tests.cli.test_endings import running

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.base.errors import ConfigError
-from odradek.cli import profiles
-from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
+from odradek.cli.shared import profiles
+from odradek.cli.shared.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
 from odradek.config.properties import parse_properties
 from tests.cli.conftest import Command
 

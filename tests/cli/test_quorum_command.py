@@ -12,8 +12,8 @@ import pytest
 
 from odradek.base.errors import ConfigError
 from odradek.base.ids import ZERO_UUID, uuid_to_string
-from odradek.cli.api_versions import version_rows
-from odradek.cli.quorum import read_controller, replication_rows, status_row
+from odradek.cli.node.api_versions import version_rows
+from odradek.cli.node.quorum import read_controller, replication_rows, status_row
 from odradek.client import Admin
 from odradek.client.admin.types.cluster import QuorumInfo, QuorumReplicaState, RaftVoterEndpoint
 from odradek.client.core.metadata import Broker

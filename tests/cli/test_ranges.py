@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.ranges import BEGINNING, END, Log, Position, Range, end_in, parse_range, start_in
-from odradek.cli.seeking import Ends, EndsOfMember
+from odradek.cli.records.ranges import BEGINNING, END, Log, Position, Range, end_in, parse_range, start_in
+from odradek.cli.records.seeking import Ends, EndsOfMember
 from odradek.client import Admin, NewTopic, Producer
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.conftest import Command

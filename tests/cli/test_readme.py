@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli import start
 from odradek.cli.main import COMMANDS
+from odradek.cli.node import start
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 from tests.quick_jvms import QUICK_JVMS

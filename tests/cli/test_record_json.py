@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.base.errors import OdradekError
-from odradek.cli.record_json import json_line, parse_json_line
+from odradek.cli.records.record_json import json_line, parse_json_line
 from odradek.client import Admin, ConsumerRecord, NewTopic, Producer
 from tests.cli.conftest import Command
 

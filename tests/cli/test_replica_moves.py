@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from interop.waiting import until
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli.partition_files import read_election, read_reassignment, read_topics, reassignment_json
-from odradek.cli.reassignment_plan import Move, brokers_of, moves, proposal, spread, throttled_replicas
-from odradek.cli.reassignment_steps import (
+from odradek.cli.topics.partition_files import read_election, read_reassignment, read_topics, reassignment_json
+from odradek.cli.topics.reassignment_plan import Move, brokers_of, moves, proposal, spread, throttled_replicas
+from odradek.cli.topics.reassignment_steps import (
     clear_throttles,
     directory_rows,
     move_directories,
@@ -232,7 +232,7 @@ def test_throttles_are_cleared_when_nothing_moves_any_more(
 ) -> None:
     at = cluster.bootstrap_servers
     cleared: list[object] = []
-    monkeypatch.setattr("odradek.cli.reassign.clear_throttles", lambda _, wanted: cleared.append(list(wanted)))
+    monkeypatch.setattr("odradek.cli.topics.reassign.clear_throttles", lambda _, wanted: cleared.append(list(wanted)))
     file = tmp_path / "moves.json"
     file.write_text(reassignment_json({TopicPartition("spread", 0): (1, 2)}))
     assert command("reassign", "verify", "-f", str(file), "--preserve-throttles", "-b", at).status == 0
@@ -251,10 +251,12 @@ def test_throttles_stay_while_replicas_move_between_directories(command: Command
     """A partition stays where it is and its replica moves to another directory of the broker: no reassignment is under way."""
     cleared: list[object] = []
     state = "in progress"
-    monkeypatch.setattr("odradek.cli.reassign.Admin", lambda *_: nullcontext(SimpleNamespace(list_partition_reassignments=dict)))
-    monkeypatch.setattr("odradek.cli.reassign.partition_rows", lambda *_: [])
-    monkeypatch.setattr("odradek.cli.reassign.directory_rows", lambda *_: [{"topic": "t", "partition": 0, "broker": 1, "state": state}])
-    monkeypatch.setattr("odradek.cli.reassign.clear_throttles", lambda _, wanted: cleared.append(list(wanted)))
+    monkeypatch.setattr("odradek.cli.topics.reassign.Admin", lambda *_: nullcontext(SimpleNamespace(list_partition_reassignments=dict)))
+    monkeypatch.setattr("odradek.cli.topics.reassign.partition_rows", lambda *_: [])
+    monkeypatch.setattr(
+        "odradek.cli.topics.reassign.directory_rows", lambda *_: [{"topic": "t", "partition": 0, "broker": 1, "state": state}]
+    )
+    monkeypatch.setattr("odradek.cli.topics.reassign.clear_throttles", lambda _, wanted: cleared.append(list(wanted)))
     file = tmp_path / "moves.json"
     file.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/b"]}]}')
     assert command("reassign", "verify", "-f", str(file), "-b", "127.0.0.1:1").status == 0

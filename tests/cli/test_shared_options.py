@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli.kafka_flags import as_subcommand, command_of_script
-from odradek.cli.output import Output, show, table
+from odradek.cli.shared.kafka_flags import as_subcommand, command_of_script
+from odradek.cli.shared.output import Output, show, table
 from odradek.client import Admin, NewTopic, Producer
 from tests.cli.conftest import Command
 

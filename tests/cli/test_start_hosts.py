@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from odradek.cli import start
+from odradek.cli.node import start
 from odradek.client import Admin
 from odradek.config.broker import standalone_config
 from tests.cli.test_endings import running

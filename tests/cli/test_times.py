@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.times import duration_ms, instant_ms
+from odradek.cli.shared.times import duration_ms, instant_ms
 
 T0 = 1_700_000_000_000
 

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from odradek.base.ids import ZERO_UUID, TopicPartition
-from odradek.cli.topic_names import matching, replica_lists, topic_pattern
-from odradek.cli.topic_report import AT_MIN_ISR, UNAVAILABLE, UNDER_MIN_ISR, UNDER_REPLICATED, has_problem, replication_factor
+from odradek.cli.topics.topic_names import matching, replica_lists, topic_pattern
+from odradek.cli.topics.topic_report import AT_MIN_ISR, UNAVAILABLE, UNDER_MIN_ISR, UNDER_REPLICATED, has_problem, replication_factor
 from odradek.client import Admin, NewTopic
 from odradek.client.admin.types.replicas import PartitionReassignment
 from odradek.client.admin.types.topics import TopicPartitionInfo

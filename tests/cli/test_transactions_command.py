@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.hanging import Suspect, candidates, hanging
+from odradek.cli.transactions.hanging import Suspect, candidates, hanging
 from odradek.client import Admin, NewTopic
 from odradek.client.admin.types.transactions import ProducerState
 from odradek.testing.embedded import EmbeddedBroker

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from odradek.cli.unreachable import Reporter
+from odradek.cli.shared.unreachable import Reporter
 
 
 @pytest.fixture

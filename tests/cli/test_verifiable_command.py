@@ -11,10 +11,10 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli import verifiable_produce
-from odradek.cli.events import java_class
-from odradek.cli.signals import Stop, Stopping, stoppable
-from odradek.cli.verifiable_consume import Reading
+from odradek.cli.perf import verifiable_produce
+from odradek.cli.perf.events import java_class
+from odradek.cli.perf.verifiable_consume import Reading
+from odradek.cli.shared.signals import Stop, Stopping, stoppable
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.types import ConsumerRecord, RecordMetadata
 from tests.cli.conftest import Command

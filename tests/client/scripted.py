@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.client.cluster import Cluster
-from odradek.client.config import PRODUCER_CONFIG, ClientConfig
+from odradek.client.network.cluster import Cluster
+from odradek.client.settings.config import PRODUCER_CONFIG, ClientConfig
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.framing import frame
 from odradek.protocol.headers import decode_request_header, encode_response_header

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
-from odradek.client.cluster import AuthenticationFailed, Cluster
-from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
+from odradek.client.network.cluster import AuthenticationFailed, Cluster
+from odradek.client.settings.config import PRODUCER_CONFIG, ClientConfig, Setting
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -12,7 +12,8 @@ import pytest
 
 from interop.waiting import until
 from odradek.base.errors import ErrorCode
-from odradek.cli import consume, produce, topics
+from odradek.cli.records import consume, produce
+from odradek.cli.topics import topics
 from odradek.client import (
     Admin,
     AsyncConsumer,

@@ -10,9 +10,9 @@ import pytest
 import odradek.client
 from odradek.base.errors import ConfigError
 from odradek.client import Admin, Consumer, Producer
-from odradek.client.common_keys import CALLABLES, COMMON_KEYS, SPELLINGS
-from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SERVED_YET, PRODUCER_CONFIG, ClientConfig, settings_of_admin
-from odradek.client.document import KAFKAS, document
+from odradek.client.settings.common_keys import CALLABLES, COMMON_KEYS, SPELLINGS
+from odradek.client.settings.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SERVED_YET, PRODUCER_CONFIG, ClientConfig, settings_of_admin
+from odradek.client.settings.document import KAFKAS, document
 from odradek.config.definition import ConfigDef
 
 SOURCE = Path(odradek.client.__file__).parent
@@ -256,7 +256,7 @@ def test_controllers_are_for_the_admin_client() -> None:
 
 def test_the_page_is_up_to_date() -> None:
     page = SOURCE.parents[2] / "docs" / "client-configuration.md"
-    assert page.read_text(encoding="utf-8") == document(), "run: python -m odradek.client.document > docs/client-configuration.md"
+    assert page.read_text(encoding="utf-8") == document(), "run: python -m odradek.client.settings.document > docs/client-configuration.md"
 
 
 def test_all_clients_tell_their_metrics(bootstrap: str, topic: str) -> None:

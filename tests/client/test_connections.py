@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.client.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable
-from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
+from odradek.client.network.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable
+from odradek.client.settings.config import ADMIN_CONFIG, ClientConfig, Setting
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

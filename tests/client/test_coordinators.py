@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.client.coordinators import Coordinator, CoordinatorKind, find_coordinators
+from odradek.client.network.coordinators import Coordinator, CoordinatorKind, find_coordinators
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -12,8 +12,8 @@ import pytest
 
 from odradek.base.errors import KafkaError
 from odradek.client import Consumer, Producer, RecordMetadata, TopicPartition
-from odradek.client.cluster import ClientClosed
 from odradek.client.core.partitioner import partition_for_key
+from odradek.client.network.cluster import ClientClosed
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import Message

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from odradek.client import AsyncConsumer, Consumer, KafkaError, Producer, TopicPartition
-from odradek.client.common_keys import BOOTSTRAP_SERVERS
 from odradek.client.consumer import hand_out
 from odradek.client.core.fetcher import decode_chunk
 from odradek.client.core.positions import Chunk
+from odradek.client.settings.common_keys import BOOTSTRAP_SERVERS
 from odradek.records.batch import encode_batch
 from odradek.testing.embedded import unique_name
 from tests.client.interrupts import CtrlC

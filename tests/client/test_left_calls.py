@@ -10,9 +10,9 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client import IllegalTransactionState, TransactionError
+from odradek.client.calls.ongoing import Ongoing
 from odradek.client.core.transactions import State
 from odradek.client.failures import ClientClosed
-from odradek.client.ongoing import Ongoing
 from odradek.client.types import ConsumerGroupMetadata
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest

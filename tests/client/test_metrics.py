@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from odradek.client.config import ADMIN_CONFIG, ClientConfig
 from odradek.client.metrics import ClientMetrics, Sampled
+from odradek.client.settings.config import ADMIN_CONFIG, ClientConfig
 from odradek.protocol.api_keys import ApiKey
 
 

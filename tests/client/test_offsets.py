@@ -10,8 +10,8 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.consumer.commits import Committer
-from odradek.client.coordinators import Coordinator, CoordinatorKind
 from odradek.client.core.offsets import AutoCommit, CommitFailed, Verdict, commit_outcomes, worst_outcome
+from odradek.client.network.coordinators import Coordinator, CoordinatorKind
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -9,9 +9,9 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client import AsyncConsumer, TopicPartition
-from odradek.client.cluster import ClientClosed
 from odradek.client.core.positions import OffsetOutOfRange
-from odradek.client.offsets import list_offsets
+from odradek.client.network.cluster import ClientClosed
+from odradek.client.network.offsets import list_offsets
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

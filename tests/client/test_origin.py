@@ -16,7 +16,7 @@ import pytest
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, AsyncProducer, Consumer, Producer
-from odradek.client.loop_thread import LoopThread
+from odradek.client.calls.loop_thread import LoopThread
 from odradek.client.types import ConsumerGroupMetadata
 from odradek.records.batch import encode_batch
 

@@ -10,8 +10,9 @@ from itertools import pairwise
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.client import TopicPartition, loop_thread
-from odradek.client.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable
+from odradek.client import TopicPartition
+from odradek.client.calls import loop_thread
+from odradek.client.network.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

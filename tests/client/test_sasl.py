@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.errors import ConfigError
-from odradek.client.credentials import Credentials
+from odradek.client.security.credentials import Credentials
 from odradek.security.jaas import LoginModule, parse_jaas
 from odradek.security.sasl.client import OAuthBearerClient, OAuthToken, PlainClient, refresh_ms, unsecured_token
 from odradek.security.sasl.errors import SaslError

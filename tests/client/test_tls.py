@@ -15,9 +15,9 @@ from typing import Any, cast
 import pytest
 
 from odradek.base.errors import ConfigError, ErrorCode
-from odradek.client.cluster import AuthenticationFailed, Cluster, NoBrokersAvailable
-from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
-from odradek.client.tls import tls_context
+from odradek.client.network.cluster import AuthenticationFailed, Cluster, NoBrokersAvailable
+from odradek.client.security.tls import tls_context
+from odradek.client.settings.config import ADMIN_CONFIG, ClientConfig, Setting
 from odradek.security.ciphers import openssl_name
 from odradek.security.pem import PemError, certificates, private_key
 from tests.client.certificates import KEY_PASSWORD, Certificates

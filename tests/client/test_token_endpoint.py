@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ConfigError
-from odradek.client.clock import ClientClock
-from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
-from odradek.client.credentials import credentials_of
-from odradek.client.tokens import TokenSource
+from odradek.client.calls.clock import ClientClock
+from odradek.client.security.credentials import credentials_of
+from odradek.client.security.tokens import TokenSource
+from odradek.client.settings.config import PRODUCER_CONFIG, ClientConfig, Setting
 from odradek.security.sasl.client import OAuthToken
 from odradek.security.sasl.errors import SaslError
 from tests.client.certificates import Certificates

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from odradek.client import waiting
+from odradek.client.calls import waiting
 
 
 def test_it_waits_until_it_is_so() -> None:

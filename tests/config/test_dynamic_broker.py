@@ -17,7 +17,7 @@ from odradek.config.keys.log import LOG_RETENTION_MS, MESSAGE_MAX_BYTES
 from odradek.config.keys.network import MAX_CONNECTIONS
 from odradek.config.topic import SOURCE_DYNAMIC_BROKER, SYNONYMS
 from odradek.config.unserved import UNSERVED
-from odradek.server.reconfiguration import acceptor_limits
+from odradek.server.upkeep.reconfiguration import acceptor_limits
 from tests.config.reads import modules, used_keys
 
 

@@ -11,8 +11,8 @@ from types import FunctionType
 
 import pytest
 
-from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG
-from odradek.client.document import KAFKAS
+from odradek.client.settings.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG
+from odradek.client.settings.document import KAFKAS
 from odradek.config.broker import BROKER_CONFIG
 from odradek.config.definition import ConfigDef, format_value
 from odradek.config.dynamic import DYNAMIC_KEYS
@@ -101,7 +101,10 @@ OF_CLIENTS: dict[str, tuple[str, str | None, str]] = {
     "sasl.login.connect.timeout.ms": ("INT", None, "LOW"),
     "sasl.login.read.timeout.ms": ("INT", None, "LOW"),
 }
-"""Type, default and importance in Kafka of keys that differ in Odradek's clients, besides the defaults in `client.document.KAFKAS`."""
+"""Type, default and importance in Kafka of keys that differ in Odradek's clients.
+
+Other defaults that differ are in `client.settings.document.KAFKAS`.
+"""
 
 
 @pytest.mark.parametrize(("which", "ours"), [("producer", PRODUCER_CONFIG), ("consumer", CONSUMER_CONFIG), ("admin", ADMIN_CONFIG)])

@@ -11,10 +11,10 @@ import pytest
 
 import odradek.config.keys
 from odradek.base.errors import ConfigError
-from odradek.client import admin_keys, common_keys, consumer_keys, producer_keys
-from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, ClientConfig
 from odradek.client.schemas import registry_keys, serializer_keys
 from odradek.client.schemas.config import REGISTRY_CONFIG, SERIALIZER_CONFIG
+from odradek.client.settings import admin_keys, common_keys, consumer_keys, producer_keys
+from odradek.client.settings.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, ClientConfig
 from odradek.config.broker import BROKER_CONFIG, STANDALONE, BrokerConfig, standalone_config
 from odradek.config.definition import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, MEDIUM, PASSWORD, SHORT, STRING, Config, ConfigDef, Key
 from odradek.config.deviations import OWN_DEFAULTS

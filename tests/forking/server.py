@@ -18,7 +18,7 @@ import odradek.cli
 import odradek.client
 
 _INTEGER = 4
-_SPARK = "odradek.cli.pipeline"
+_SPARK = "odradek.cli.pipelines.pipeline"
 """Prefix of the commands for Spark, which would start Spark."""
 
 

@@ -14,7 +14,9 @@ from odradek.base.ids import TopicPartition
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.keys.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
+from odradek.handlers.context import RequestContext
 from odradek.handlers.scopes import BROKER
+from odradek.handlers.services import Services
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.network.chunks import join_chunks
@@ -33,12 +35,10 @@ from odradek.protocol.registry import decode_response
 from odradek.protocol.schema import Message
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.security.principal import ANONYMOUS, Principal
-from odradek.server.context import RequestContext
-from odradek.server.coordinators import Coordinators
-from odradek.server.dispatch import Dispatcher
-from odradek.server.jobs import Jobs
-from odradek.server.metadata_cache import MetadataCache
-from odradek.server.services import Services
+from odradek.server.cluster.coordinators import Coordinators
+from odradek.server.cluster.metadata_cache import MetadataCache
+from odradek.server.requests.dispatch import Dispatcher
+from odradek.server.upkeep.jobs import Jobs
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock

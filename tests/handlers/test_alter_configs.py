@@ -9,9 +9,9 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.admin import alter_configs, incremental_alter_configs
+from odradek.handlers.context import RequestContext
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from odradek.server.context import RequestContext
 from tests.handlers.support import Broker
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8

@@ -11,7 +11,7 @@ from odradek.metrics.traffic import TopicTraffic
 from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
-from odradek.server.measuring import count_nothing, error_counter
+from odradek.server.metering.measuring import count_nothing, error_counter
 from odradek.server.metering.replicas import row_of
 from tests.handlers import test_fetch, test_produce
 from tests.handlers.support import Broker, batch

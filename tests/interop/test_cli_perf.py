@@ -18,7 +18,7 @@ from interop.peers import BrokerProcess, both, jvm_command, run_jvm_tool
 from interop.tools import JvmTools
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.cli.events import _NAMES, java_class
+from odradek.cli.perf.events import _NAMES, java_class
 from odradek.client import Admin, Consumer
 from odradek.client.types import ConsumerRecord
 from tests.interop.conftest import PAIR_CONFIG

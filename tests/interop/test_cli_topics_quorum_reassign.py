@@ -20,7 +20,7 @@ from interop.tools import JvmTools
 from interop.waiting import until
 from odradek.base.ids import TopicPartition
 from odradek.cli.main import COMMANDS
-from odradek.cli.partition_files import reassignment_json
+from odradek.cli.topics.partition_files import reassignment_json
 from odradek.client import Admin, ConfigResource, NewTopic, Producer
 from odradek.client.admin.types.replicas import ElectionType
 from tests.interop.pair import Pair

@@ -112,11 +112,11 @@ def test_kafka_configs_for_brokers(broker: BrokerProcess, new_topic: Callable[..
 @pytest.mark.jvm
 def test_kafka_configs_for_loggers(broker: BrokerProcess, jvm: Tool) -> None:
     loggers = ("--bootstrap-server", broker.bootstrap, "--entity-type", "broker-loggers", "--entity-name", "1")
-    assert "odradek.server.broker=INFO" in jvm(CONFIGS, *loggers, "--describe")
-    jvm(CONFIGS, *loggers, "--alter", "--add-config", "odradek.server.broker=DEBUG")
-    assert "odradek.server.broker=DEBUG" in jvm(CONFIGS, *loggers, "--describe")
-    jvm(CONFIGS, *loggers, "--alter", "--delete-config", "odradek.server.broker")
-    assert "odradek.server.broker=INFO" in jvm(CONFIGS, *loggers, "--describe")
+    assert "odradek.server.start.broker=INFO" in jvm(CONFIGS, *loggers, "--describe")
+    jvm(CONFIGS, *loggers, "--alter", "--add-config", "odradek.server.start.broker=DEBUG")
+    assert "odradek.server.start.broker=DEBUG" in jvm(CONFIGS, *loggers, "--describe")
+    jvm(CONFIGS, *loggers, "--alter", "--delete-config", "odradek.server.start.broker")
+    assert "odradek.server.start.broker=INFO" in jvm(CONFIGS, *loggers, "--describe")
 
 
 @pytest.mark.jvm

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from interop.differential.peer import Peer
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from interop.tools import JvmTools
-from odradek.cli.storage import main as storage
+from odradek.cli.node.storage import main as storage
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from tests.interop.test_transactions import PATIENCE_S, becomes, contents, producer, run

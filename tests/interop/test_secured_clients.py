@@ -12,7 +12,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client import Admin, AsyncAdmin, Consumer, NewTopic, Producer, TopicPartition
-from odradek.client.config import Setting
+from odradek.client.settings.config import Setting
 from tests.client.certificates import KEY_PASSWORD
 from tests.interop.secured import PASSWORD, SCRAM_PASSWORD, SESSION_MS, UNSECURED, USER, SecuredBroker, plain_line, secured
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.server.process import new_event_loop
+from odradek.server.start.process import new_event_loop
 from tests.network.checked_states import CheckedStates
 from tests.network.support import Run
 

@@ -21,7 +21,7 @@ from odradek.network.acceptor import Acceptor, BoundListener, Listener, ListenEr
 from odradek.network.chunks import Answer, Chunk
 from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
-from odradek.server.process import new_event_loop
+from odradek.server.start.process import new_event_loop
 from odradek.testing.node_thread import NodeLoop
 from tests.clock import ManualClock
 from tests.network.support import FakeHandler, echo, framed, listening, peer, turns, until

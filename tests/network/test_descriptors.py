@@ -19,7 +19,7 @@ from odradek.network import descriptors
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.descriptors import kept_from_clients, kept_from_nodes, limit, raise_limit
 from odradek.network.limits import AcceptorLimits
-from odradek.server.process import new_event_loop
+from odradek.server.start.process import new_event_loop
 from tests.clock import ManualClock
 from tests.network.support import FakeHandler, Peer, Run, echo, until
 
@@ -267,7 +267,7 @@ def test_no_limit_is_a_high_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _WITHOUT_DESCRIPTORS = """
 import asyncio, logging, os, resource, socket, sys
-import odradek.server.process as process
+import odradek.server.start.process as process
 if sys.argv[1] == "asyncio":
     sys.modules["uvloop"] = None
 logging.basicConfig(stream=sys.stdout)

@@ -666,7 +666,7 @@ def test_a_login_of_a_lost_connection_does_not_end_the_next_dial() -> None:
 
 def test_peers_work_over_real_sockets() -> None:
     from odradek.server.clock import LoopClock
-    from odradek.server.process import run_loop
+    from odradek.server.start.process import run_loop
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.network.probes import Probes
-from odradek.server.process import run_loop
+from odradek.server.start.process import run_loop
 from tests.network.support import until
 
 

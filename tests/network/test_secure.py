@@ -23,7 +23,7 @@ from odradek.quotas.connections import Admission, ConnectionRates
 from odradek.quotas.samples import Window
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.security.x509 import subject
-from odradek.server.process import new_event_loop
+from odradek.server.start.process import new_event_loop
 from tests.client.certificates import Certificates
 from tests.clock import ManualClock
 from tests.network.support import Peer, echo, framed, listening, until

@@ -18,7 +18,7 @@ from odradek.network.transport import ClientConnection, ConnectionLost, RequestP
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.server.clock import LoopClock
-from odradek.server.process import run_loop
+from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
 from tests.network.support import Handle, framed, listening, until
 

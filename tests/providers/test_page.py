@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client.common_keys import CLIENT_ID, SSL_KEY_PASSWORD, SSL_KEYSTORE_PASSWORD
-from odradek.client.config import ADMIN_CONFIG, ClientConfig
+from odradek.client.settings.common_keys import CLIENT_ID, SSL_KEY_PASSWORD, SSL_KEYSTORE_PASSWORD
+from odradek.client.settings.config import ADMIN_CONFIG, ClientConfig
 from odradek.config.broker import standalone_config
 from odradek.config.properties import parse_properties
 from odradek.config.references import has_reference

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from odradek.base.errors import ConfigError
-from odradek.client.common_keys import CLIENT_ID
-from odradek.client.config import ADMIN_CONFIG, ClientConfig
 from odradek.client.consumer.aio import AsyncConsumer
 from odradek.client.producer.hooks import producer_settings
+from odradek.client.settings.common_keys import CLIENT_ID
+from odradek.client.settings.config import ADMIN_CONFIG, ClientConfig
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
 from odradek.config.keys.log import MESSAGE_MAX_BYTES
 from odradek.config.references import hide
 from odradek.config.without_effect import ineffective
 from odradek.providers.resolving import AUTOMATIC, AUTOMATIC_VARIABLE, resolve, resolve_broker
-from odradek.server.broker import follow_references
+from odradek.server.start.broker import follow_references
 from tests.providers.support import DIRECTORY, ENV, FILE, PROVIDERS, only, secrets
 
 

@@ -23,7 +23,7 @@ from odradek.records.batch import decode_batch, encode_batch, iter_headers
 from odradek.replication.future_replicas import MoveState
 from odradek.replication.partition import Partition, Role
 from odradek.replication.replica_manager import ReplicaManager
-from odradek.server.metadata_cache import MetadataCache
+from odradek.server.cluster.metadata_cache import MetadataCache
 from odradek.storage.append import AppendOrigin
 from odradek.storage.checkpoints import read_offset_checkpoint
 from odradek.storage.compaction.manager import CleanerManager

@@ -17,10 +17,10 @@ from odradek.protocol.headers import decode_response_header, encode_request_head
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from odradek.protocol.registry import response_class
 from odradek.protocol.schema import Message
+from odradek.replication.fetchers import ReplicaFetchers
 from odradek.replication.fetching.states import FetchState, Followed
 from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
-from odradek.server.fetchers import ReplicaFetchers
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.testing.disk import VirtualDisk

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 from odradek.handlers.scopes import BROKER
+from odradek.handlers.services import Services
 from odradek.metadata.image import EMPTY
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.limits import AcceptorLimits
 from odradek.protocol.headers import encode_request_header
 from odradek.server.clock import LoopClock
-from odradek.server.dispatch import Dispatcher
-from odradek.server.metadata_cache import MetadataCache
-from odradek.server.services import Services
+from odradek.server.cluster.metadata_cache import MetadataCache
+from odradek.server.requests.dispatch import Dispatcher
 
 
 def bare_services() -> Services:

@@ -13,8 +13,8 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
-from odradek.server.assignments import MOST_IN_A_REQUEST, AssignmentsManager
-from odradek.server.channel import InterBrokerChannel
+from odradek.server.cluster.assignments import MOST_IN_A_REQUEST, AssignmentsManager
+from odradek.server.cluster.channel import InterBrokerChannel
 from tests.clock import ManualClock
 from tests.server.test_registration import FakeChannel
 

@@ -24,12 +24,12 @@ from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from odradek.quotas.connections import Admission, ConnectionRates
 from odradek.quotas.samples import Window
 from odradek.security.principal import ANONYMOUS, Principal
-from odradek.server import authentication
-from odradek.server.authentication import SaslFrames
 from odradek.server.clock import LoopClock
-from odradek.server.dispatch import Dispatcher
-from odradek.server.jobs import Jobs
-from odradek.server.process import run_loop
+from odradek.server.requests.dispatch import Dispatcher
+from odradek.server.security import authentication
+from odradek.server.security.authentication import SaslFrames
+from odradek.server.start.process import run_loop
+from odradek.server.upkeep.jobs import Jobs
 from tests.network.support import Peer, peer, until
 from tests.server.support import api_versions, bare_services, request, response_error
 from tests.server.test_sasl_session import ALICE, USERS, handshake, token

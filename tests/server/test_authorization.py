@@ -16,7 +16,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.registry import request_class
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.security.resources import Operation, ResourceType
-from odradek.server import audit
+from odradek.server.security import audit
 from odradek.testing.broker import SimulatedBroker
 from odradek.testing.loop import SimulatedLoop, run
 from tests.handlers.access_world import SETTINGS, World, in_world

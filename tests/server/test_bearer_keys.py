@@ -19,10 +19,10 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError
 from odradek.config.sasl import BearerSettings
 from odradek.security.sasl.oauthbearer import TokenRefused
-from odradek.server.bearer_keys import BearerKeys
 from odradek.server.clock import LoopClock
-from odradek.server.jobs import Jobs
-from odradek.server.process import run_loop
+from odradek.server.security.bearer_keys import BearerKeys
+from odradek.server.start.process import run_loop
+from odradek.server.upkeep.jobs import Jobs
 from tests.clock import ManualClock
 from tests.network.support import until
 from tests.security.test_bearer_tokens import RSA, key_set, part

@@ -19,11 +19,10 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.server.broker import Broker
-from odradek.server.lifecycle import TRANSITIONS, BrokerState, BrokerStateMachine, IllegalTransition
-from odradek.server.node import StartError
-from odradek.server.step import Step
-from odradek.server.tasks import RunTasks
+from odradek.server.cluster.lifecycle import TRANSITIONS, BrokerState, BrokerStateMachine, IllegalTransition
+from odradek.server.start.broker import Broker
+from odradek.server.step import StartError, Step
+from odradek.server.upkeep.tasks import RunTasks
 from odradek.storage.meta_properties import NotFormatted
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedClock, SimulatedLoop, run

@@ -10,6 +10,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
+from odradek.handlers.services import Services
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.network.peers import Address, Peers
@@ -23,11 +24,10 @@ from odradek.protocol.messages.metadata_records import RegisterBrokerRecord
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.schema import Message
 from odradek.security.principal import ANONYMOUS, Principal
-from odradek.server.channel import InterBrokerChannel
-from odradek.server.dispatch import Dispatcher
-from odradek.server.internal_channel import broker_address
-from odradek.server.metadata_cache import MetadataCache
-from odradek.server.services import Services
+from odradek.server.cluster.channel import InterBrokerChannel
+from odradek.server.cluster.internal_channel import broker_address
+from odradek.server.cluster.metadata_cache import MetadataCache
+from odradek.server.requests.dispatch import Dispatcher
 from tests.clock import ManualClock
 
 NODE = Principal("User", "node")
@@ -154,7 +154,7 @@ def test_brokers_are_reached_at_the_listener_for_brokers_that_they_registered() 
 
 def test_the_keys_of_connections_reach_them() -> None:
     from odradek.config.broker import standalone_config
-    from odradek.server.internal_channel import peer_settings
+    from odradek.server.cluster.internal_channel import peer_settings
 
     settings = peer_settings(
         standalone_config(

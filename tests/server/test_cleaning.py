@@ -14,8 +14,8 @@ from odradek.base.ids import TopicPartition
 from odradek.client.types import NewTopic
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
-from odradek.server.cleaning import LogCleaner
-from odradek.server.jobs import Jobs
+from odradek.server.upkeep.cleaning import LogCleaner
+from odradek.server.upkeep.jobs import Jobs
 from odradek.storage.checkpoints import read_offset_checkpoint
 from odradek.testing.broker import SimulatedBroker
 from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer

@@ -13,7 +13,7 @@ from odradek.base.errors import ConfigError
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.network.limits import UNLIMITED
-from odradek.server.reconfiguration import ConnectionCounts
+from odradek.server.upkeep.reconfiguration import ConnectionCounts
 from tests.held_jobs import HeldJobs
 
 OVERRIDES = "max.connections.per.ip.overrides"

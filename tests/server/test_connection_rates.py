@@ -12,7 +12,7 @@ from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.acceptor import Acceptor
 from odradek.network.admission import Admission
-from odradek.server.connection_rates import ConnectionLimits
+from odradek.server.requests.connection_rates import ConnectionLimits
 from tests.clock import ManualClock
 from tests.walks import step, walk
 

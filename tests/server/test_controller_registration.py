@@ -14,9 +14,9 @@ from odradek.metadata.registrations import ControllerRegistration
 from odradek.network.transport import dial
 from odradek.protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from odradek.server.channel import InterBrokerChannel
-from odradek.server.controller_registration import ControllerRegistrar
-from odradek.server.registration import AdvertisedListener
+from odradek.server.cluster.channel import InterBrokerChannel
+from odradek.server.cluster.controller_registration import ControllerRegistrar
+from odradek.server.cluster.registration import AdvertisedListener
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedLoop, run
 from tests.clock import ManualClock

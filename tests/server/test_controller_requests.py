@@ -9,7 +9,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.network.peers import Address
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.protocol.schema import Message
-from odradek.server.controller_requests import ControllerRequests
+from odradek.server.cluster.controller_requests import ControllerRequests
 from tests.clock import ManualClock
 
 FIRST, SECOND = Address(1, "one", 9093), Address(2, "two", 9093)

@@ -19,7 +19,7 @@ from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.records.batch import encode_batch
 from odradek.replication.verification import Again, Support
-from odradek.server.coordinators import Coordinators, partition_count
+from odradek.server.cluster.coordinators import Coordinators, partition_count
 from tests.handlers.support import NODE, Broker, batch, run_inline
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
@@ -57,9 +57,9 @@ def test_nobody_needs_them_and_none_is_made() -> None:
 
 
 def test_their_code_is_not_even_loaded() -> None:
-    program = "import sys, odradek.server.coordinators; print(*[name for name in sys.modules if '.coordinator' in name])"
+    program = "import sys, odradek.server.cluster.coordinators; print(*[name for name in sys.modules if '.coordinator' in name])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["odradek.server.coordinators"]
+    assert done.stdout.split() == ["odradek.server.cluster.coordinators"]
 
 
 @pytest.mark.parametrize(("topic", "expected"), [(GROUPS, (True, False)), (TRANSACTIONS, (False, True))])

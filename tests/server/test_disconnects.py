@@ -13,8 +13,8 @@ from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.server.clock import LoopClock
-from odradek.server.disconnects import HeartbeatConnections
-from odradek.server.process import run_loop
+from odradek.server.cluster.disconnects import HeartbeatConnections
+from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
 from tests.network.support import until
 

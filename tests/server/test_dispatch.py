@@ -12,6 +12,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
+from odradek.handlers.services import Services
 from odradek.metrics.requests import Reading
 from odradek.network.inbound import NotYetError
 from odradek.protocol.api_keys import ApiKey
@@ -28,12 +29,11 @@ from odradek.protocol.messages.incremental_alter_configs import IncrementalAlter
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
 from odradek.security.principal import ANONYMOUS, Principal
-from odradek.server.channel import InterBrokerChannel
-from odradek.server.dispatch import Dispatcher
-from odradek.server.forwarding import Forwarder
-from odradek.server.long_answers import REQUEST_BYTES, LongAnswers
-from odradek.server.process import run_loop
-from odradek.server.services import Services
+from odradek.server.cluster.channel import InterBrokerChannel
+from odradek.server.cluster.forwarding import Forwarder
+from odradek.server.requests.dispatch import Dispatcher
+from odradek.server.requests.long_answers import REQUEST_BYTES, LongAnswers
+from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
 from tests.network.support import until
 from tests.server.support import bare_services, request
@@ -161,7 +161,7 @@ def test_an_admin_request_is_judged_by_the_controller_as_its_client_s() -> None:
         seen: list[tuple[Principal, str, str | None, str]] = []
 
         def create(context: object, message: CreateTopicsRequest, _: Services) -> CreateTopicsResponse:
-            from odradek.server.context import RequestContext
+            from odradek.handlers.context import RequestContext
 
             assert isinstance(context, RequestContext)
             seen.append((context.principal, context.peer_host, context.client_id, context.listener_scope))

@@ -24,9 +24,9 @@ from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.keys.security import SASL_MECHANISM_INTER_BROKER_PROTOCOL, SSL_TRUSTSTORE_TYPE
 from odradek.network.acceptor import Listener, ListenError
-from odradek.server.dynamic_listeners import DynamicListeners
-from odradek.server.internal_channel import NodeLogins
-from odradek.server.process import run_loop
+from odradek.server.cluster.internal_channel import NodeLogins
+from odradek.server.requests.dynamic_listeners import DynamicListeners
+from odradek.server.start.process import run_loop
 from odradek.testing import EmbeddedBroker
 from odradek.testing.temporary import free_ports
 from tests.client.certificates import Certificates

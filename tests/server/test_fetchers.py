@@ -14,10 +14,10 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.protocol.schema import Message
+from odradek.replication.fetchers import fetcher_number
 from odradek.replication.fetching.states import FetchState
 from odradek.replication.partition import Partition, Role
 from odradek.replication.subscriptions import EXPECTED_S
-from odradek.server.fetchers import fetcher_number
 from tests.handlers.support import topic_id
 from tests.server.fetching import FetchCluster, stored
 
@@ -310,7 +310,7 @@ def test_a_leader_that_has_served_a_partition_is_asked_soon_again_when_it_does_n
 
 
 def test_a_follower_that_is_behind_the_leaders_metadata_waits_for_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "odradek.server.fetchers")
+    caplog.set_level(logging.INFO, "odradek.replication.fetchers")
     cluster = three(replica_fetch_backoff_ms="50")
     cluster.run(5)
     cluster.elect(topic_id(1), 2)

@@ -17,7 +17,7 @@ from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 from odradek.protocol.messages.envelope import EnvelopeResponse
 from odradek.protocol.schema import Message
 from odradek.security.principal import ANONYMOUS
-from odradek.server.forwarding import Forwarder
+from odradek.server.cluster.forwarding import Forwarder
 from tests.clock import ManualClock
 
 FRAME = b"what the client sent"

@@ -11,8 +11,8 @@ import pytest
 
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.metrics.requests import Requests
-from odradek.server.dispatch import Route, build_routes
-from odradek.server.handler_loading import FIRST_AFTER_S, PAUSE_S, HandlerLoader
+from odradek.server.requests.dispatch import Route, build_routes
+from odradek.server.requests.handler_loading import FIRST_AFTER_S, PAUSE_S, HandlerLoader
 from tests.clock import ManualClock
 from tests.network.support import until
 

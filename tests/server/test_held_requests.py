@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.server.held_requests import HeldRequests
+from odradek.server.requests.held_requests import HeldRequests
 from tests.clock import ManualClock
 
 MOST = 100_000

@@ -14,7 +14,7 @@ import pytest
 
 from odradek.network.frames import FLOOR_CAPACITY
 from odradek.network.limits import AcceptorLimits
-from odradek.server.process import run_loop
+from odradek.server.start.process import run_loop
 from tests.network.support import Peer, framed, peer, until
 from tests.server.support import api_versions, dispatching, request, response_error
 

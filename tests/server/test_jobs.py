@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.base.deferred import Deferred
-from odradek.server.jobs import Task
+from odradek.server.upkeep.jobs import Task
 from tests.clock import ManualClock
 
 

@@ -16,10 +16,10 @@ from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.protocol.messages.metadata_records import TopicRecord
-from odradek.server.jobs import Jobs
-from odradek.server.log_directories import LockDirectories, LogDirectories
-from odradek.server.log_loading import LoadLogs
-from odradek.server.process import run_loop
+from odradek.server.start.log_loading import LoadLogs
+from odradek.server.start.process import run_loop
+from odradek.server.upkeep.jobs import Jobs
+from odradek.server.upkeep.log_directories import LockDirectories, LogDirectories
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock

@@ -15,13 +15,13 @@ import pytest
 
 from odradek.base.errors import ConfigError
 from odradek.config.broker import standalone_config
+from odradek.handlers.context import RequestContext
+from odradek.handlers.services import Services
 from odradek.protocol.api_keys import ApiKey
 from odradek.security.principal import Principal
-from odradek.server.context import RequestContext
-from odradek.server.log_files import LogFiles
-from odradek.server.logs import JsonFormatter, TextFormatter, set_up
-from odradek.server.measuring import EACH_S, MOST, REQUEST_LOGGER, SLOW_LOGGER, SlowRequests, log_request, request_log
-from odradek.server.services import Services
+from odradek.server.metering.measuring import EACH_S, MOST, REQUEST_LOGGER, SLOW_LOGGER, SlowRequests, log_request, request_log
+from odradek.server.start.log_files import LogFiles
+from odradek.server.start.logs import JsonFormatter, TextFormatter, set_up
 from tests.clock import ManualClock
 from tests.handlers.support import Broker
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from odradek.server.memory import INTERVAL_S, MemoryKeeper, find_trim
-from odradek.server.process import run_loop
+from odradek.server.start.process import run_loop
+from odradek.server.upkeep.memory import INTERVAL_S, MemoryKeeper, find_trim
 from tests.clock import ManualClock
 from tests.network.support import until
 

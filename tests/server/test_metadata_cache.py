@@ -12,7 +12,7 @@ from odradek.protocol.messages.metadata_records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from odradek.server.metadata_cache import MetadataCache
+from odradek.server.cluster.metadata_cache import MetadataCache
 
 FENCED = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, fenced=1)
 LEAVING = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, in_controlled_shutdown=1)

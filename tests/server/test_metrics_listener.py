@@ -19,13 +19,13 @@ from odradek.metrics.names import Kind, Metric
 from odradek.metrics.prometheus import render
 from odradek.metrics.registry import Registry, Series
 from odradek.network.acceptor import ListenError
-from odradek.server.broker import Broker
 from odradek.server.clock import LoopClock
-from odradek.server.lifecycle import BrokerState
+from odradek.server.cluster.lifecycle import BrokerState
 from odradek.server.metering import exporter as exporting
 from odradek.server.metering.exporter import Exporter
 from odradek.server.metering.network import Idleness
-from odradek.server.process import run_loop
+from odradek.server.start.broker import Broker
+from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
 from tests.network.support import until
 

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from odradek.replication.partition import Partition
-from odradek.server.cleaning import CleanLogs
-from odradek.server.lifecycle import BrokerState
+from odradek.server.cluster.lifecycle import BrokerState
 from odradek.server.step import Startup, Step
-from odradek.server.tasks import RunTasks
+from odradek.server.upkeep.cleaning import CleanLogs
+from odradek.server.upkeep.tasks import RunTasks
 from odradek.storage.log_manager import LogManager
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedLoop, run

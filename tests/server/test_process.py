@@ -14,7 +14,7 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.cli.main import COMMANDS, usage
-from odradek.cli.start import UsageError, default_data_dir, load, parse
+from odradek.cli.node.start import UsageError, default_data_dir, load, parse
 from odradek.client import Consumer, Producer
 from tests.cli.test_cluster import free_base_port
 
@@ -228,7 +228,7 @@ def test_the_default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_starting_loads_no_library_of_the_command_line() -> None:
     code = (
-        "import sys, odradek.cli.start, odradek.server.process, odradek.server.broker\n"
+        "import sys, odradek.cli.node.start, odradek.server.start.process, odradek.server.start.broker\n"
         "print([name for name in ('click', 'rich', 'argparse', 'pyarrow', 'urllib3') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

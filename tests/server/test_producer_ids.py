@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
-from odradek.server.channel import InterBrokerChannel
-from odradek.server.producer_ids import ProducerIdManager
+from odradek.server.cluster.channel import InterBrokerChannel
+from odradek.server.cluster.producer_ids import ProducerIdManager
 from tests.server.test_registration import FakeChannel
 
 

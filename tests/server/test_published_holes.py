@@ -21,8 +21,8 @@ from odradek.security.sasl import server as plain
 from odradek.security.sasl.errors import SaslError
 from odradek.security.sasl.scram_client import ScramClient
 from odradek.security.sasl.server import PlainServer
-from odradek.server.process import run_loop
-from odradek.server.sasl_session import Outcome, SaslSession
+from odradek.server.security.sasl_session import Outcome, SaslSession
+from odradek.server.start.process import run_loop
 from tests.config.test_sasl import ALLOWED_URLS, BEARER, HANDLER, LISTENERS, PLAIN, URL
 from tests.controller.harness import Controller
 from tests.network.support import peer

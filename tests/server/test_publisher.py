@@ -17,8 +17,8 @@ from odradek.consensus.messages import LeaderAndEpoch
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.metadata_records import ConfigRecord
-from odradek.server.metadata_cache import MetadataCache
-from odradek.server.publisher import BrokerPublisher, ControllerPublisher, FollowMetadata
+from odradek.server.cluster.metadata_cache import MetadataCache
+from odradek.server.cluster.publisher import BrokerPublisher, ControllerPublisher, FollowMetadata
 from tests.clock import ManualClock
 from tests.handlers.support import Broker
 

@@ -17,8 +17,8 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.protocol.messages.metadata_records import ClientQuotaRecord
 from odradek.quotas.managers import Changes
-from odradek.server.quota_publisher import QuotaPublisher
-from odradek.server.throttling import Throttling
+from odradek.server.requests.quota_publisher import QuotaPublisher
+from odradek.server.requests.throttling import Throttling
 from tests.clock import ManualClock
 
 Entity = tuple[tuple[str, str | None], ...]

@@ -16,7 +16,7 @@ from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 from odradek.protocol.schema import Message
-from odradek.server.raft_channel import PeerRaftChannel
+from odradek.server.cluster.raft_channel import PeerRaftChannel
 
 NODE = Address(2, "two", 9093)
 

@@ -19,10 +19,10 @@ from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, B
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord, RegisterBrokerRecord
 from odradek.protocol.schema import Message
-from odradek.server.channel import InterBrokerChannel
-from odradek.server.lifecycle import BrokerState, BrokerStateMachine
-from odradek.server.producer_ids import ProducerIdManager
-from odradek.server.registration import AdvertisedListener, BrokerRegistrar, Identity, Introduce
+from odradek.server.cluster.channel import InterBrokerChannel
+from odradek.server.cluster.lifecycle import BrokerState, BrokerStateMachine
+from odradek.server.cluster.producer_ids import ProducerIdManager
+from odradek.server.cluster.registration import AdvertisedListener, BrokerRegistrar, Identity, Introduce
 from tests.clock import ManualClock
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.metadata_records import ConfigRecord
-from odradek.server.replication_throttles import ReplicationThrottles
+from odradek.server.upkeep.replication_throttles import ReplicationThrottles
 from tests.replication.support import batch
 from tests.server.fetching import FetchCluster, Node
 

@@ -17,7 +17,7 @@ from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslH
 from odradek.protocol.schema import Message
 from odradek.security.principal import Principal
 from odradek.security.sasl.server import Identity, PlainServer, ServerExchange
-from odradek.server.sasl_session import Outcome, SaslSession, Step
+from odradek.server.security.sasl_session import Outcome, SaslSession, Step
 
 USERS = {"alice": "secret", "bob": "other"}
 ALICE = b"\0alice\0secret"

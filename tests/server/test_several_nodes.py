@@ -28,8 +28,8 @@ from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, D
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 from odradek.protocol.schema import Message
-from odradek.server.node import StartError
-from odradek.server.publisher import BrokerPublisher
+from odradek.server.cluster.publisher import BrokerPublisher
+from odradek.server.step import StartError
 from odradek.testing.broker import DATA, SimulatedBroker
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedLoop, run

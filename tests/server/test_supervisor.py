@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.server.supervisor import NodeEnded, NodeProcess, Supervisor
+from odradek.server.start.supervisor import NodeEnded, NodeProcess, Supervisor
 
 _NODE = """
 import os, signal, sys
@@ -134,8 +134,8 @@ def test_a_node_that_ends_is_started_again_after_pauses_that_grow(tmp_path: Path
 def test_pauses_have_a_limit_and_a_node_that_ran_for_long_needs_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm_s: float, longest_s: float, seconds: list[float]
 ) -> None:
-    monkeypatch.setattr("odradek.server.supervisor.CALM_S", calm_s)
-    monkeypatch.setattr("odradek.server.supervisor._LONGEST_PAUSE_MS", longest_s * 1000)
+    monkeypatch.setattr("odradek.server.start.supervisor.CALM_S", calm_s)
+    monkeypatch.setattr("odradek.server.start.supervisor._LONGEST_PAUSE_MS", longest_s * 1000)
     pauses = Pauses()
 
     async def story() -> None:

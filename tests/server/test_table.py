@@ -11,7 +11,7 @@ from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.handlers.table import APIS, Api
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.registry import request_class, response_class
-from odradek.server.dispatch import build_routes
+from odradek.server.requests.dispatch import build_routes
 
 by_name = pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_key.name)
 

@@ -9,8 +9,8 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.protocol.messages.metadata_records import ConfigRecord
-from odradek.server.jobs import Jobs
-from odradek.server.tasks import BrokerTasks
+from odradek.server.upkeep.jobs import Jobs
+from odradek.server.upkeep.tasks import BrokerTasks
 from tests.handlers.support import Broker, batch
 
 
@@ -33,7 +33,7 @@ class HeldJobs:
 
 
 def test_retention_comes_to_all_logs_however_many_turns_that_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.server.tasks._RETENTION_SLICE", 2)
+    monkeypatch.setattr("odradek.server.upkeep.tasks._RETENTION_SLICE", 2)
     broker = Broker()
     services = broker.services
     BrokerTasks(services.dynamic_config, broker.clock, cast(Jobs, HeldJobs()), services.log_manager, broker.manager, services.coordinators)
@@ -49,7 +49,7 @@ def test_retention_comes_to_all_logs_however_many_turns_that_takes(monkeypatch: 
 
 
 def test_retention_ends_with_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.server.tasks._RETENTION_SLICE", 2)
+    monkeypatch.setattr("odradek.server.upkeep.tasks._RETENTION_SLICE", 2)
     broker, seen = Broker(), list[int]()
     services, clock = broker.services, broker.clock
     tasks = BrokerTasks(services.dynamic_config, clock, cast(Jobs, HeldJobs()), services.log_manager, broker.manager, services.coordinators)

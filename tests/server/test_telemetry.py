@@ -26,9 +26,9 @@ from odradek.protocol.messages.metadata_records import ConfigRecord
 from odradek.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from odradek.protocol.schema import Message
 from odradek.records.compression import Compression, compress
-from odradek.server import telemetry as serving
-from odradek.server.broker import Broker
-from odradek.server.telemetry import ClientTelemetry
+from odradek.server.metering import telemetry as serving
+from odradek.server.metering.telemetry import ClientTelemetry
+from odradek.server.start.broker import Broker
 from tests.clock import ManualClock
 from tests.network.support import Peer, until
 from tests.server.support import request

@@ -26,7 +26,7 @@ from odradek.protocol.schema import Message
 from odradek.quotas.managers import Changes
 from odradek.replication.verification import VerifiedAppender
 from odradek.security.principal import Principal
-from odradek.server.throttling import EXEMPT, Throttling
+from odradek.server.requests.throttling import EXEMPT, Throttling
 from tests.handlers.support import LISTENER, Broker, batch, topic_id
 
 EVERYBODY = (("client-id", None),)

@@ -13,12 +13,12 @@ import pytest
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
-from odradek.client.config import Setting
+from odradek.client.settings.config import Setting
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.network.tls import client_context, try_handshake
 from odradek.security.principal import ANONYMOUS, Principal
-from odradek.server.tls import ListenerKeys, NodeTls
+from odradek.server.security.tls import ListenerKeys, NodeTls
 from odradek.testing.embedded import EmbeddedBroker
 from tests.client.certificates import Certificates
 from tests.network.stores import der_of, readers_of_files

@@ -11,8 +11,8 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from odradek.replication.transaction_verifier import ChannelVerifier
 from odradek.replication.verification import support_of_produce
-from odradek.server.transaction_verifier import ChannelVerifier
 from tests.clock import ManualClock
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -106,7 +106,7 @@ def test_many_producers_share_a_request_and_the_next_waits_for_it() -> None:
 
 
 def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.server.transaction_verifier._PER_REQUEST", 2)
+    monkeypatch.setattr("odradek.replication.transaction_verifier._PER_REQUEST", 2)
     world = Coordinator()
     asked = [world.ask(name, P0) for name in "abc"]
     world.clock.run_due()

@@ -11,9 +11,9 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.transaction.state import Transaction, TransactionState
+from odradek.handlers.services import Services
 from odradek.handlers.transaction.write_txn_markers import Ending
-from odradek.server.services import Services
-from odradek.server.transactions_here import TransactionsHere
+from odradek.server.cluster.transactions_here import TransactionsHere
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SERVICES = cast(Services, SimpleNamespace(node_id=3))
@@ -31,7 +31,7 @@ def test_a_marker_says_how_the_transaction_ends(monkeypatch: pytest.MonkeyPatch,
         asked.append(arguments)
         return [Deferred.of({P1: ErrorCode.NONE})]
 
-    monkeypatch.setattr("odradek.server.transactions_here.write", write)
+    monkeypatch.setattr("odradek.server.cluster.transactions_here.write", write)
     [written] = TransactionsHere(SERVICES).write_markers(transaction(state), 7, [P1])
     assert written.result() == {P1: ErrorCode.NONE}
     assert asked == [(SERVICES, Ending(1000, 4, 7, committed, 2), [P1])]
@@ -44,7 +44,7 @@ def test_a_coordinator_is_asked_as_by_another_broker(monkeypatch: pytest.MonkeyP
         asked.append(arguments)
         return Deferred.of({P0: ErrorCode.NONE})
 
-    monkeypatch.setattr("odradek.server.transactions_here.decide", decide)
+    monkeypatch.setattr("odradek.server.cluster.transactions_here.decide", decide)
     here = TransactionsHere(SERVICES)
     assert here.ask("x", 1000, 4, [P0], verify_only=True).result() == {P0: ErrorCode.NONE}
     assert asked == [(SERVICES, 5, "x", 1000, 4, True, [P0])]
@@ -56,7 +56,7 @@ def test_what_fails_unexpectedly_is_logged_and_tried_again(monkeypatch: pytest.M
         raise RuntimeError("out of paper")
 
     for name in ("decide", "write"):
-        monkeypatch.setattr(f"odradek.server.transactions_here.{name}", broken)
+        monkeypatch.setattr(f"odradek.server.cluster.transactions_here.{name}", broken)
     here = TransactionsHere(SERVICES)
     unknown = ErrorCode.UNKNOWN_SERVER_ERROR
     assert here.ask("x", 1000, 4, [P0, P1], verify_only=False).result() == unknown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.server.turns import Turns
+from odradek.server.cluster.turns import Turns
 from tests.clock import ManualClock
 
 

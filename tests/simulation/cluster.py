@@ -23,8 +23,8 @@ from odradek.protocol.registry import response_class
 from odradek.protocol.schema import Message
 from odradek.replication.fetch_params import FetchPartition
 from odradek.replication.partition import Partition, Role
-from odradek.server.channel import InterBrokerChannel
-from odradek.server.dispatch import Dispatcher
+from odradek.server.cluster.channel import InterBrokerChannel
+from odradek.server.requests.dispatch import Dispatcher
 from odradek.storage.log import Log
 from tests.clock import ManualClock
 from tests.handlers.support import LISTENER, Broker, topic_id
@@ -76,7 +76,7 @@ class Network:
             clock.call_later(due - now, arrive)
 
     def carry(self, source: int, target: int, scope: str, frame: bytes) -> Deferred[Sequence[Chunk] | None]:
-        """See `server.channel.Carry`."""
+        """See `server.cluster.channel.Carry`."""
         result: Deferred[Sequence[Chunk] | None] = Deferred()
 
         def arrive() -> None:

@@ -12,7 +12,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.types import ConfigChange, ConfigResource, NewTopic
-from odradek.server.jobs import Jobs
+from odradek.server.upkeep.jobs import Jobs
 from odradek.storage.log import Log
 from odradek.testing.broker import SimulatedBroker
 from odradek.testing.clients import SimulatedAdmin, SimulatedProducer

@@ -16,7 +16,7 @@ from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDi
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
-from odradek.server.channel import InterBrokerChannel
+from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.testing.broker import BrokerDied
 from odradek.testing.disk import CHANGES, EVERYTHING
 from odradek.testing.loop import SimulatedLoop, run

@@ -92,7 +92,7 @@ def test_a_producer_and_a_consumer_settle_at_their_quotas_and_others_do_not_noti
 
 
 def test_pipelined_produce_of_a_client_that_does_not_wait_is_held_back_by_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.client.cluster.held_back_ms", lambda *_: 0)
+    monkeypatch.setattr("odradek.client.network.cluster.held_back_ms", lambda *_: 0)
 
     async def main(loop: SimulatedLoop) -> None:
         world = World(loop)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odradek.base.errors import StorageError
-from odradek.cli import storage as command
+from odradek.cli.node import storage as command
 from odradek.records.batch import iter_headers
 from odradek.storage.disk import OsDisk
 from odradek.storage.meta_properties import MetaProperties, write_meta_properties

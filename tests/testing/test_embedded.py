@@ -11,7 +11,7 @@ import pytest
 from odradek.base.errors import ConfigError, StorageError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, ConfigResource, Consumer, NewTopic, Producer
-from odradek.server.quorum import CatchUp
+from odradek.server.start.quorum import CatchUp
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster
 from odradek.testing.temporary import ReservedPort

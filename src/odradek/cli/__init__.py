@@ -1,1 +1,1 @@
-"""Command line, one module per command."""
+"""Command line: one module per command, in a package per subject."""

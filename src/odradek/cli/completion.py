@@ -21,11 +21,12 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from odradek.cli import profiles, start
-from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, run
 from odradek.cli.main import COMMANDS, COMPLETING
+from odradek.cli.node import start
+from odradek.cli.shared import profiles
+from odradek.cli.shared.client_command import CONTEXT_SETTINGS, client_settings, run
 from odradek.client.admin.blocking import Admin
-from odradek.client.config import settings_of_admin
+from odradek.client.settings.config import settings_of_admin
 
 _DEADLINE_MS: Final = "700"
 """Milliseconds until a completion gives up on names from the brokers: the user has pressed Tab and waits."""

@@ -14,41 +14,41 @@ import os
 import sys
 from contextlib import suppress
 
-from odradek.cli.help_page import HELP_OPTION, help_page, report_usage_error
-from odradek.cli.kafka_flags import command_of_script, first_words_of_script
-from odradek.cli.signals import Terminated, as_interrupts
-from odradek.cli.streams import complete_streams, discard_output
+from odradek.cli.shared.help_page import HELP_OPTION, help_page, report_usage_error
+from odradek.cli.shared.kafka_flags import command_of_script, first_words_of_script
+from odradek.cli.shared.signals import Terminated, as_interrupts
+from odradek.cli.shared.streams import complete_streams, discard_output
 
 COMPLETING = "_ODRADEK_COMPLETE"
 """Environment variable with which a shell requests completions; see `completion`."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "start": ("odradek.cli.start", "Run a broker."),
-    "cluster": ("odradek.cli.cluster", "Run a local cluster; inspect any cluster."),
-    "storage": ("odradek.cli.storage", "Format, inspect and check log directories."),
-    "topics": ("odradek.cli.topics", "Create, alter, list, describe and delete topics."),
-    "produce": ("odradek.cli.produce", "Write records to a topic."),
-    "consume": ("odradek.cli.consume", "Print the records of topics."),
-    "groups": ("odradek.cli.groups", "Show groups, members and lag; reset offsets."),
-    "offsets": ("odradek.cli.offsets", "Print offsets of partitions."),
-    "configs": ("odradek.cli.configs", "Show and change configurations, quotas and SCRAM users."),
-    "transactions": ("odradek.cli.transactions", "Show transactions; find and abort hanging ones."),
-    "features": ("odradek.cli.features", "Show, upgrade and downgrade feature levels."),
-    "quorum": ("odradek.cli.quorum", "Show the controller quorum and change its voters."),
-    "api-versions": ("odradek.cli.api_versions", "Show the API versions that brokers support."),
-    "elections": ("odradek.cli.elections", "Elect leaders of partitions."),
-    "reassign": ("odradek.cli.reassign", "Move partitions to other brokers."),
-    "log-dirs": ("odradek.cli.log_dirs", "Show replicas, their directories and sizes."),
-    "delete-records": ("odradek.cli.delete_records", "Delete the records before offsets."),
-    "dump-log": ("odradek.cli.dump_log", "Print the contents of the files of a log."),
-    "perf": ("odradek.cli.perf", "Measure throughput and latency of records."),
-    "verifiable": ("odradek.cli.verifiable", "Run test clients that print events as JSON."),
-    "metrics": ("odradek.cli.metrics", "Print the metrics or the health of a node."),
-    "client-metrics": ("odradek.cli.client_metrics", "Manage subscriptions to metrics of clients."),
-    "acls": ("odradek.cli.acls", "Show, add and remove access rules (ACLs)."),
-    "delegation-tokens": ("odradek.cli.delegation_tokens", "Create, renew, expire and show tokens."),
-    "pipeline": ("odradek.cli.pipeline", "Write topics to tables with Spark."),
-    "profile": ("odradek.cli.profile", "Store client settings under names."),
+    "start": ("odradek.cli.node.start", "Run a broker."),
+    "cluster": ("odradek.cli.node.cluster", "Run a local cluster; inspect any cluster."),
+    "storage": ("odradek.cli.node.storage", "Format, inspect and check log directories."),
+    "topics": ("odradek.cli.topics.topics", "Create, alter, list, describe and delete topics."),
+    "produce": ("odradek.cli.records.produce", "Write records to a topic."),
+    "consume": ("odradek.cli.records.consume", "Print the records of topics."),
+    "groups": ("odradek.cli.groups.groups", "Show groups, members and lag; reset offsets."),
+    "offsets": ("odradek.cli.records.offsets", "Print offsets of partitions."),
+    "configs": ("odradek.cli.configs.configs", "Show and change configurations, quotas and SCRAM users."),
+    "transactions": ("odradek.cli.transactions.transactions", "Show transactions; find and abort hanging ones."),
+    "features": ("odradek.cli.configs.features", "Show, upgrade and downgrade feature levels."),
+    "quorum": ("odradek.cli.node.quorum", "Show the controller quorum and change its voters."),
+    "api-versions": ("odradek.cli.node.api_versions", "Show the API versions that brokers support."),
+    "elections": ("odradek.cli.topics.elections", "Elect leaders of partitions."),
+    "reassign": ("odradek.cli.topics.reassign", "Move partitions to other brokers."),
+    "log-dirs": ("odradek.cli.topics.log_dirs", "Show replicas, their directories and sizes."),
+    "delete-records": ("odradek.cli.records.delete_records", "Delete the records before offsets."),
+    "dump-log": ("odradek.cli.dumping.dump_log", "Print the contents of the files of a log."),
+    "perf": ("odradek.cli.perf.perf", "Measure throughput and latency of records."),
+    "verifiable": ("odradek.cli.perf.verifiable", "Run test clients that print events as JSON."),
+    "metrics": ("odradek.cli.node.metrics", "Print the metrics or the health of a node."),
+    "client-metrics": ("odradek.cli.configs.client_metrics", "Manage subscriptions to metrics of clients."),
+    "acls": ("odradek.cli.security.acls", "Show, add and remove access rules (ACLs)."),
+    "delegation-tokens": ("odradek.cli.security.delegation_tokens", "Create, renew, expire and show tokens."),
+    "pipeline": ("odradek.cli.pipelines.pipeline", "Write topics to tables with Spark."),
+    "profile": ("odradek.cli.configs.profile", "Store client settings under names."),
     "completion": ("odradek.cli.completion", "Print a script for shell completion."),
 }
 """Module and summary by command."""
@@ -99,7 +99,7 @@ def _main(arguments: list[str] | None) -> int:
     name = command_of_script(name)
     if name not in COMMANDS:
         if name.startswith("-"):
-            from odradek.cli.kcat_flags import kcat_advice
+            from odradek.cli.shared.kcat_flags import kcat_advice
 
             return report_usage_error("odradek", f"No such option '{name}'{kcat_advice(name)}")
         import difflib

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from odradek.client.common_keys import CLIENT_ID, METRICS_NUM_SAMPLES, METRICS_SAMPLE_WINDOW_MS
-from odradek.client.config import ClientConfig
+from odradek.client.settings.common_keys import CLIENT_ID, METRICS_NUM_SAMPLES, METRICS_SAMPLE_WINDOW_MS
+from odradek.client.settings.config import ClientConfig
 from odradek.protocol.api_keys import ApiKey
 
 

@@ -12,7 +12,7 @@ from odradek.handlers.access import AUTHORIZED_OPERATIONS
 from odradek.security.resources import CLUSTER_NAME, ResourceType
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
+    from odradek.handlers.context import RequestContext
 
 
 def bit_field(operations: Iterable[int]) -> int:

@@ -91,7 +91,7 @@ class WebStream:
 class WebClient:
     """HTTP client for the threads of a process. Each call blocks: call it in a separate thread (`Jobs.apart`, `asyncio.to_thread`).
 
-    After a fork, `after_fork` has to be called in the child (`client.forks`).
+    After a fork, `after_fork` has to be called in the child (`client.calls.forks`).
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, *, proxies: bool = False, redirections: bool = False) -> None:

@@ -269,7 +269,7 @@ class _WriterGenerator:
         source.depth += 1
         if isinstance(element, str):
             if cls is cls.declaring_message and self.append == "a":
-                # Encoded already (`server.long_answers`).
+                # Encoded already (`server.requests.long_answers`).
                 put = f"{self.append}({owner}) if len({owner}) <= {INLINE_LIMIT} else put_records({owner}, out, cuts)"
                 source.add(f"if {owner}.__class__ is bytes: {put}; continue")
             self.struct_body(owner, cls.struct(element))

@@ -1,1 +1,1 @@
-"""Wiring: dispatch, broker states, boot, shutdown, scheduled tasks."""
+"""Node: its start and end, its listeners and requests, its part in the cluster."""

@@ -1,7 +1,7 @@
 """Step of the start, and the list of begun steps.
 
 A step is an object. It is made with the results of earlier steps, `start` returns its result for later steps, and `stop` undoes the step.
-`server.boot` has all steps in their order.
+`server.start.boot` has all steps in their order.
 
 - A step whose start began is stopped, even if the start failed: `stop` must work after a failure at any point of `start`.
 - Steps stop in reverse order. When a stop fails or exceeds its timeout, the error is logged and the next step stops. The last stops
@@ -15,9 +15,15 @@ import logging
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
 
+from odradek.base.errors import OdradekError
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+class StartError(OdradekError):
+    """Error that prevents the start of a node; its message is one line."""
 
 
 class Step(ABC, Generic[T]):

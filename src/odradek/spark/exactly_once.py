@@ -25,9 +25,9 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.admin.types.transactions import TransactionState
-from odradek.client.config import Setting, settings_of_admin
 from odradek.client.core.transactions import PreparedTransaction
 from odradek.client.producer.aio import AsyncProducer
+from odradek.client.settings.config import Setting, settings_of_admin
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.spark.decisions import Decision, Sink, SinkConflict, open_ones
 

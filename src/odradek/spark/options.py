@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
-from odradek.client.config import CONSUMER_CONFIG, PRODUCER_CONFIG, ClientConfig, Setting
+from odradek.client.settings.config import CONSUMER_CONFIG, PRODUCER_CONFIG, ClientConfig, Setting
 from odradek.config.definition import ConfigDef
 from odradek.spark.option_keys import (
     ASSIGN,

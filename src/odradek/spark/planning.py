@@ -11,9 +11,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition, uuid_to_string
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.topics import TopicDescription
-from odradek.client.config import Setting, settings_of_admin
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.core.metadata import TopicInfo
+from odradek.client.settings.config import Setting, settings_of_admin
 from odradek.spark.options import PositionSpec, ReadOptions, TimeSpec
 from odradek.spark.ranges import Offsets, TopicIds, exactly, resolve
 

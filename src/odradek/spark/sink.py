@@ -16,9 +16,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
 from odradek.base.errors import OdradekError
-from odradek.client.config import Setting
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
+from odradek.client.settings.config import Setting
 from odradek.spark import exactly_once
 from odradek.spark.decisions import OUTSIDE_OF_QUERIES, Sink, TaskId
 from odradek.spark.exactly_once import PreparedRows

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
+from odradek.client.calls.forks import renew_after_fork
 from odradek.client.consumer.blocking import Consumer
-from odradek.client.forks import renew_after_fork
 
 IDLE_S = 20.0
 """Seconds after which an unused consumer is closed.

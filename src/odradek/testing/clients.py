@@ -9,13 +9,13 @@ import random
 from typing import Self
 
 from odradek.client.admin.aio import AsyncAdmin
-from odradek.client.cluster import Cluster
-from odradek.client.config import Setting
 from odradek.client.consumer.aio import AsyncConsumer
 from odradek.client.consumer.engine import ConsumerEngine
+from odradek.client.network.cluster import Cluster
 from odradek.client.producer.aio import AsyncProducer
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.hooks import Given
+from odradek.client.settings.config import Setting
 from odradek.testing.loop import SimulatedClock
 
 

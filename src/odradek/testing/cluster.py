@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition, random_uuid, uuid_to_string
-from odradek.client.config import Setting
+from odradek.client.settings.config import Setting
 from odradek.config.broker import BrokerConfig
 from odradek.controller.format import format_storage
 from odradek.controller.kraft import KRaftNode

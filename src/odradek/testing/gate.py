@@ -12,6 +12,7 @@ from uuid import UUID
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.context import RequestContext
 from odradek.handlers.scopes import BROKER
 from odradek.metadata.features import VersionRange, supported_features
 from odradek.network.chunks import Chunk, join_chunks, release_chunks
@@ -21,17 +22,16 @@ from odradek.protocol.headers import decode_request_header, decode_response_head
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.registry import request_class, response_class
-from odradek.server.context import RequestContext
 from odradek.testing.faults import Action, Rule, RuleBook, is_node
 from odradek.testing.partition_split import overlay, partition_errors, says, split
 
 if TYPE_CHECKING:
+    from odradek.handlers.services import Services
     from odradek.network.chunks import Answer
     from odradek.network.connection import Connection
     from odradek.protocol.headers import RequestHeader
     from odradek.protocol.schema import Message
-    from odradek.server.dispatch import Dispatcher
-    from odradek.server.services import Services
+    from odradek.server.requests.dispatch import Dispatcher
     from odradek.testing.releases import Release
 
 _SESSIONLESS: Final = -1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.base.errors import OdradekError
 from odradek.config.broker import standalone_config
-from odradek.server.broker import Broker
+from odradek.server.start.broker import Broker
 from odradek.testing.disk import PowerCut, VirtualDisk
 from odradek.testing.loop import SimulatedClock, SimulatedLoop
 from odradek.testing.network import on_host

@@ -23,7 +23,7 @@ from odradek.protocol.headers import decode_response_header, encode_request_head
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.providers.resolving import resolve_broker
-from odradek.server.broker import Broker
+from odradek.server.start.broker import Broker
 from odradek.storage.names import META_PROPERTIES
 from odradek.testing.faults import Rule, is_node
 from odradek.testing.gate import Gate, RequestKind
@@ -33,10 +33,10 @@ from odradek.testing.temporary import HOST
 
 if TYPE_CHECKING:
     from odradek.base.disk import Disk
+    from odradek.handlers.services import Services
     from odradek.network.inbound import FrameHandler
     from odradek.protocol.schema import Message
-    from odradek.server.dispatch import Dispatcher
-    from odradek.server.services import Services
+    from odradek.server.requests.dispatch import Dispatcher
     from odradek.storage.log import Log
     from odradek.testing.node_thread import NodeLoop
 

@@ -19,7 +19,6 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ConfigError, OdradekError
-from odradek.client.config import ClientConfig
 from odradek.client.schemas import (
     AsyncSchemaRegistry,
     AvroSerializer,
@@ -38,6 +37,7 @@ from odradek.client.schemas.config import registry_config
 from odradek.client.schemas.protobuf import schema_of
 from odradek.client.schemas.registry_keys import MAX_RETRIES
 from odradek.client.schemas.rest import Rest
+from odradek.client.settings.config import ClientConfig
 from odradek.testing import SchemaRegistryServer
 from tests.client.certificates import Certificates
 from tests.client.schemas.files import shop

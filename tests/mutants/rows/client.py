@@ -1,7 +1,7 @@
 """Planted bugs of client."""
 
 ROWS = {
-    "client/connections.py": [
+    "client/network/connections.py": [
         ("=_MAX_FIRST_RESPONSE", "=MAX_RESPONSE", "a foreign server makes the client allocate without bound"),
         ("max(setup_ms, config[SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS])", "1 << 40", "a connection attempt has no time limit"),
         ("node.connection.pause()", "pass", "a request during re-authentication breaks the connection"),
@@ -52,7 +52,7 @@ ROWS = {
     "client/core/validation.py": [
         ("and position.generation == target.generation ", "", "a late epoch check undoes a seek"),
     ],
-    "client/loop_thread.py": [
+    "client/calls/loop_thread.py": [
         ("    result.set_running_or_notify_cancel()\n    ", "", "a blocking call cancelled by close() never returns"),
     ],
     "client/producer/blocking.py": [

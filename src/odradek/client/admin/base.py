@@ -9,13 +9,13 @@ from typing import Self, TypeVar
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.asking import AnyNode, Ask, AtBrokers, AtController, AtCoordinators, AtLeaders, Peer, Route, settle
-from odradek.client.cluster import Cluster
-from odradek.client.common_keys import DEFAULT_API_TIMEOUT_MS
-from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
-from odradek.client.coordinators import CoordinatorKind
 from odradek.client.core.admin_items import CONTROLLER_ERRORS, COORDINATOR_ERRORS, NOTHING, RETRIABLE_ERRORS, K, Outcomes, V
 from odradek.client.core.metadata import Broker
 from odradek.client.metrics import MetricName
+from odradek.client.network.cluster import Cluster
+from odradek.client.network.coordinators import CoordinatorKind
+from odradek.client.settings.common_keys import DEFAULT_API_TIMEOUT_MS
+from odradek.client.settings.config import ADMIN_CONFIG, ClientConfig, Setting
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from odradek.client.admin.aio import AsyncAdmin
-from odradek.client.config import Setting
-from odradek.client.loop_thread import shared_loop
+from odradek.client.calls.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
+from odradek.client.settings.config import Setting
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -22,7 +22,6 @@ from odradek.client.admin.types.groups import (
     MemberToRemove,
     OffsetAndMetadata,
 )
-from odradek.client.coordinators import CoordinatorKind
 from odradek.client.core.admin_group_offsets import (
     LAST_BY_NAME,
     SEVERAL_GROUPS_SINCE,
@@ -51,6 +50,7 @@ from odradek.client.core.admin_groups import (
 )
 from odradek.client.core.admin_items import COORDINATOR_ERRORS, Outcomes, results
 from odradek.client.core.admin_terms import known
+from odradek.client.network.coordinators import CoordinatorKind
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

@@ -13,7 +13,6 @@ from odradek.client.admin.base import AdminBase
 from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.per_item import raising, raising_only
 from odradek.client.admin.types.groups import ShareGroupDescription, SharePartitionOffsetInfo, StreamsGroupDescription
-from odradek.client.coordinators import CoordinatorKind
 from odradek.client.core.admin_items import Outcomes, results
 from odradek.client.core.admin_other_groups import (
     ShareOffsets,
@@ -26,6 +25,7 @@ from odradek.client.core.admin_other_groups import (
     described_streams_groups,
     share_offsets_request,
 )
+from odradek.client.network.coordinators import CoordinatorKind
 from odradek.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from odradek.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
 from odradek.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse

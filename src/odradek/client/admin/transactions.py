@@ -17,8 +17,6 @@ from odradek.client.admin.types.transactions import (
     TransactionListing,
     TransactionState,
 )
-from odradek.client.common_keys import REQUEST_TIMEOUT_MS
-from odradek.client.coordinators import CoordinatorKind
 from odradek.client.core.admin_items import COORDINATOR_ERRORS, Outcomes, results
 from odradek.client.core.admin_terms import known
 from odradek.client.core.admin_transactions import (
@@ -33,6 +31,8 @@ from odradek.client.core.admin_transactions import (
     listed_transactions,
 )
 from odradek.client.core.transactions import PreparedTransaction
+from odradek.client.network.coordinators import CoordinatorKind
+from odradek.client.settings.common_keys import REQUEST_TIMEOUT_MS
 from odradek.protocol.messages.describe_producers import DescribeProducersResponse
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from odradek.protocol.messages.end_txn import EndTxnResponse

@@ -17,7 +17,6 @@ from uuid import UUID
 
 from odradek.base.errors import ConfigError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.config import CONSUMER_CONFIG, ClientConfig, Setting, follow_references
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializer, take_deserializers
 from odradek.client.consumer.engine import ConsumerEngine
@@ -28,6 +27,7 @@ from odradek.client.core.positions import Chunk
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.metrics import MetricName
+from odradek.client.settings.config import CONSUMER_CONFIG, ClientConfig, Setting, follow_references
 from odradek.client.time_limit import within
 from odradek.client.types import (
     ArrowBatch,

@@ -16,15 +16,15 @@ from typing import Self, TypeVar
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
-from odradek.client.config import Setting
+from odradek.client.calls.loop_thread import shared_loop
 from odradek.client.consumer.aio import CLOSE_TIMEOUT_MS, AsyncConsumer
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializer
 from odradek.client.consumer.listeners import Call, RebalanceListener
 from odradek.client.core.positions import Chunk
 from odradek.client.core.subscription import SubscriptionPattern
-from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
+from odradek.client.settings.config import Setting
 from odradek.client.types import (
     ArrowBatch,
     ConsumerGroupMetadata,

@@ -10,10 +10,7 @@ from typing import TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import Cluster, as_kafka_error
-from odradek.client.common_keys import DEFAULT_API_TIMEOUT_MS
 from odradek.client.consumer.listeners import Call
-from odradek.client.coordinators import Coordinator
 from odradek.client.core.offsets import (
     LAST_BY_NAME,
     LAST_OF_ONE_GROUP,
@@ -31,6 +28,9 @@ from odradek.client.core.offsets import (
     committed_request,
     worst_outcome,
 )
+from odradek.client.network.cluster import Cluster, as_kafka_error
+from odradek.client.network.coordinators import Coordinator
+from odradek.client.settings.common_keys import DEFAULT_API_TIMEOUT_MS
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from odradek.base.ids import TopicPartition
-from odradek.client import plugins
 from odradek.client.core.serialization import Deserializer as Deserializer
 from odradek.client.core.serialization import RecordDeserializer, SerializationError, named_codec
+from odradek.client.settings import plugins
 from odradek.client.types import ConsumerRecord
 
 

@@ -10,9 +10,6 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import ClientClosed, Cluster
-from odradek.client.common_keys import DEFAULT_API_TIMEOUT_MS, METADATA_MAX_AGE_MS
-from odradek.client.config import ClientConfig
 from odradek.client.consumer.arrow import chunk_to_arrow
 from odradek.client.consumer.commits import CommitCallback, Committer, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializers
@@ -22,7 +19,20 @@ from odradek.client.consumer.hand_out import HandOut
 from odradek.client.consumer.listeners import Call
 from odradek.client.consumer.positions import NoOffsetForPartition, PositionFinder
 from odradek.client.consumer.settings import new_membership, uses_consumer_protocol
-from odradek.client.consumer_keys import (
+from odradek.client.core.data_requests import FetchSettings
+from odradek.client.core.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetcher, decode_chunk, epoch_before
+from odradek.client.core.metadata import MetadataCache, TopicInfo
+from odradek.client.core.outgoing import checked_offset, checked_offsets, checked_place, checked_timestamp
+from odradek.client.core.positions import Chunk, Position
+from odradek.client.core.subscription import Subscription, SubscriptionPattern
+from odradek.client.failures import WakeupError
+from odradek.client.network.cluster import ClientClosed, Cluster
+from odradek.client.network.coordinators import Coordinator, CoordinatorKind
+from odradek.client.network.offsets import list_offsets
+from odradek.client.pyarrow_needed import need_pyarrow
+from odradek.client.settings.common_keys import DEFAULT_API_TIMEOUT_MS, METADATA_MAX_AGE_MS
+from odradek.client.settings.config import ClientConfig
+from odradek.client.settings.consumer_keys import (
     ALLOW_AUTO_CREATE_TOPICS,
     AUTO_COMMIT_INTERVAL_MS,
     AUTO_OFFSET_RESET,
@@ -39,16 +49,6 @@ from odradek.client.consumer_keys import (
     MAX_PARTITION_FETCH_BYTES,
     MAX_POLL_RECORDS,
 )
-from odradek.client.coordinators import Coordinator, CoordinatorKind
-from odradek.client.core.data_requests import FetchSettings
-from odradek.client.core.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetcher, decode_chunk, epoch_before
-from odradek.client.core.metadata import MetadataCache, TopicInfo
-from odradek.client.core.outgoing import checked_offset, checked_offsets, checked_place, checked_timestamp
-from odradek.client.core.positions import Chunk, Position
-from odradek.client.core.subscription import Subscription, SubscriptionPattern
-from odradek.client.failures import WakeupError
-from odradek.client.offsets import list_offsets
-from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, OffsetAndMetadata, OffsetAndTimestamp
 
 _UNDISTURBED_S = 0.1

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError, code_of
-from odradek.client.cluster import ClientClosed, Cluster, NoBrokersAvailable, Node, as_kafka_error
 from odradek.client.consumer.positions import PositionFinder
 from odradek.client.core.data_requests import (
     FIRST_EPOCH_ENDS,
@@ -23,6 +22,7 @@ from odradek.client.core.fetch_session import SESSION_ERRORS, FetchSession
 from odradek.client.core.fetcher import READ_COMMITTED, FetchedPartition, Fetcher, FetchPlan
 from odradek.client.core.metadata import FOREVER
 from odradek.client.core.validation import ValidationPlan
+from odradek.client.network.cluster import ClientClosed, Cluster, NoBrokersAvailable, Node, as_kafka_error
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchResponse

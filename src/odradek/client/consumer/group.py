@@ -15,15 +15,15 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError, ProtocolError
 from odradek.base.ids import TopicPartition
 from odradek.client.assignors.spec import Topics
-from odradek.client.cluster import Cluster, as_kafka_error
-from odradek.client.common_keys import METADATA_MAX_AGE_MS
 from odradek.client.consumer.commits import Committer
 from odradek.client.consumer.listeners import Call, listener_call
-from odradek.client.coordinators import Coordinator
 from odradek.client.core.membership import GiveUp, LookUp, LookUpNames, Loss, Membership, Send, Take, Work, in_order
 from odradek.client.core.metadata import FOREVER, ClusterView
 from odradek.client.core.offsets import CommitFailed, Offsets
 from odradek.client.core.subscription import Kind, Subscription
+from odradek.client.network.cluster import Cluster, as_kafka_error
+from odradek.client.network.coordinators import Coordinator
+from odradek.client.settings.common_keys import METADATA_MAX_AGE_MS
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from odradek.client import plugins
 from odradek.client.core.offsets import Offsets
+from odradek.client.settings import plugins
 from odradek.client.types import ConsumerRecord
 
 Interceptor: TypeAlias = Any

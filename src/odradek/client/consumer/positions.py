@@ -11,13 +11,13 @@ from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import Cluster, as_kafka_error
 from odradek.client.consumer.commits import Committer
 from odradek.client.core.data_requests import list_offsets_request, listed_offsets
 from odradek.client.core.fetcher import Fetcher
 from odradek.client.core.metadata import FOREVER
 from odradek.client.core.offsets import CommittedAnswer, Verdict
 from odradek.client.core.resets import ResetPlan
+from odradek.client.network.cluster import Cluster, as_kafka_error
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 

@@ -8,10 +8,13 @@ from typing import Final
 from odradek.base.errors import ConfigError
 from odradek.base.ids import random_uuid
 from odradek.client.assignors.registry import ASSIGNORS, Assignor
-from odradek.client.cluster import Cluster
-from odradek.client.common_keys import REQUEST_TIMEOUT_MS
-from odradek.client.config import ClientConfig
-from odradek.client.consumer_keys import (
+from odradek.client.core.membership import GroupSettings, Membership
+from odradek.client.core.membership_classic import ClassicMembership
+from odradek.client.core.membership_consumer import ConsumerMembership
+from odradek.client.network.cluster import Cluster
+from odradek.client.settings.common_keys import REQUEST_TIMEOUT_MS
+from odradek.client.settings.config import ClientConfig
+from odradek.client.settings.consumer_keys import (
     CLIENT_RACK,
     ENABLE_AUTO_COMMIT,
     GROUP_ID,
@@ -23,9 +26,6 @@ from odradek.client.consumer_keys import (
     PARTITION_ASSIGNMENT_STRATEGY,
     SESSION_TIMEOUT_MS,
 )
-from odradek.client.core.membership import GroupSettings, Membership
-from odradek.client.core.membership_classic import ClassicMembership
-from odradek.client.core.membership_consumer import ConsumerMembership
 
 _CLASSIC_ONLY: Final = (PARTITION_ASSIGNMENT_STRATEGY, HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS)
 

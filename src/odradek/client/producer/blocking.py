@@ -12,17 +12,17 @@ from types import TracebackType
 from typing import Self, cast
 
 from odradek.base.ids import TopicPartition
+from odradek.client.calls.loop_thread import shared_loop
+from odradek.client.calls.waiting import wait_in_moments
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.outgoing import Outgoing, checked_batch, checked_partition, checked_record, checked_timestamp, checked_values
 from odradek.client.core.transactions import PreparedTransaction
-from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture, reachable_after_an_error
 from odradek.client.producer.hooks import Delivered, Given, Hooks, ProducerSettings, producer_settings
 from odradek.client.producer.transactions import GivenOffsets
 from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, encode_content
-from odradek.client.waiting import wait_in_moments
 
 
 class Producer:

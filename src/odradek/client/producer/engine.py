@@ -18,9 +18,8 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.base.timing import Alarm
-from odradek.client.clock import ClientClock
-from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
-from odradek.client.config import ClientConfig
+from odradek.client.calls.clock import ClientClock
+from odradek.client.calls.ongoing import Ongoing
 from odradek.client.core.accumulator import Accumulator, RecordTuple
 from odradek.client.core.data_requests import (
     LAST_PRODUCE_BY_NAME,
@@ -33,13 +32,15 @@ from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.outgoing import Outgoing, Values, checked_topic
 from odradek.client.core.sender import Dispatch, Sender, SenderConfig
 from odradek.client.core.transactions import IllegalTransactionState, Transactions
-from odradek.client.ongoing import Ongoing
+from odradek.client.network.cluster import ClientClosed, Cluster, Node, as_kafka_error
 from odradek.client.producer.arrow import EncodedRows, RowEncoder
 from odradek.client.producer.futures import RecordFuture
 from odradek.client.producer.hooks import Delivered, Hooks, check_told
 from odradek.client.producer.routing import Router
 from odradek.client.producer.transactions import TransactionManager
-from odradek.client.producer_keys import (
+from odradek.client.pyarrow_needed import need_pyarrow
+from odradek.client.settings.config import ClientConfig
+from odradek.client.settings.producer_keys import (
     BATCH_SIZE,
     BUFFER_MEMORY,
     COMPRESSION_GZIP_LEVEL,
@@ -57,7 +58,6 @@ from odradek.client.producer_keys import (
     RETRIES,
     TRANSACTIONAL_ID,
 )
-from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.types import ArrowRows, Content
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
@@ -393,8 +393,8 @@ class ProducerEngine:
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush for at most `timeout_s` seconds (None: no limit), fail the remaining records and close the connections.
 
-        A cancelled caller does not stop the closing (`client.ongoing`). A second call waits for the same end; a shorter `timeout_s` brings
-        it forward.
+        A cancelled caller does not stop the closing (`client.calls.ongoing`). A second call waits for the same end; a shorter `timeout_s`
+        brings it forward.
         """
         self.cluster.origin.check()
         if timeout_s is not None:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from functools import partial
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.calls.waiting import wait_in_moments
 from odradek.client.core.accumulator import Batch
 from odradek.client.types import RecordMetadata
-from odradek.client.waiting import wait_in_moments
 from odradek.records.codec import Ticket
 
 

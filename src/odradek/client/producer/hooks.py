@@ -9,13 +9,13 @@ from operator import index
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
-from odradek.client import plugins
-from odradek.client.config import PRODUCER_CONFIG, ClientConfig, follow_references
 from odradek.client.core.metadata import ClusterView, TopicInfo
 from odradek.client.core.partitioner import Partitioner, RoundRobinPartitioner
 from odradek.client.producer.interceptors import Interceptors, take_interceptors
 from odradek.client.producer.serializers import Serializers, take_serializers
-from odradek.client.producer_keys import (
+from odradek.client.settings import plugins
+from odradek.client.settings.config import PRODUCER_CONFIG, ClientConfig, follow_references
+from odradek.client.settings.producer_keys import (
     PARTITIONER_ADAPTIVE_PARTITIONING_ENABLE,
     PARTITIONER_AVAILABILITY_TIMEOUT_MS,
     PARTITIONER_IGNORE_KEYS,

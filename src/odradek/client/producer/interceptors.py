@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from odradek.client import plugins
+from odradek.client.settings import plugins
 from odradek.client.types import ProducerRecord, RecordMetadata
 
 Interceptor: TypeAlias = Any

@@ -7,11 +7,16 @@ from collections.abc import Callable
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.config import ClientConfig
 from odradek.client.core.accumulator import Accumulator, Batch
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.partitioner import PartitionLoad, StickyPartitioner, partition_for_key
-from odradek.client.producer_keys import BATCH_SIZE, MAX_REQUEST_SIZE, PARTITIONER_ADAPTIVE_PARTITIONING_ENABLE, PARTITIONER_IGNORE_KEYS
+from odradek.client.settings.config import ClientConfig
+from odradek.client.settings.producer_keys import (
+    BATCH_SIZE,
+    MAX_REQUEST_SIZE,
+    PARTITIONER_ADAPTIVE_PARTITIONING_ENABLE,
+    PARTITIONER_IGNORE_KEYS,
+)
 from odradek.records.codec import Gatherer, Ticket
 
 _STICKY_BYTES = 16 * 1024

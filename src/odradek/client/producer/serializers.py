@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from odradek.client import plugins
 from odradek.client.core.serialization import HeaderList, RecordSerializer, SerializationError, Serializer, named_codec
+from odradek.client.settings import plugins
 from odradek.client.types import ProducerRecord, encode_content, encode_headers
 
 

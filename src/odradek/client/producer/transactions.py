@@ -1,6 +1,6 @@
 """Transactions of a producer: requests to coordinators, one call of the application at a time. Belongs to the event loop.
 
-An operation goes on when its caller leaves (`client.ongoing`). A caller waits for at most max.block.ms. After that:
+An operation goes on when its caller leaves (`client.calls.ongoing`). A caller waits for at most max.block.ms. After that:
 
 - init_transactions, commit_transaction, prepare_transaction and abort_transaction may be called again and join the operation. Any other of
   these calls is refused.
@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError, code_of
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import Cluster, as_kafka_error
-from odradek.client.coordinators import Coordinator, CoordinatorKind
+from odradek.client.calls.ongoing import Ongoing, begun, waited
 from odradek.client.core.outgoing import checked_offsets
 from odradek.client.core.sender import Sender
 from odradek.client.core.transactions import (
@@ -35,8 +34,9 @@ from odradek.client.core.transactions import (
     judge_offsets,
     judge_partition,
 )
-from odradek.client.ongoing import Ongoing, begun, waited
-from odradek.client.producer_keys import MAX_BLOCK_MS, TRANSACTION_TIMEOUT_MS, TRANSACTION_TWO_PHASE_COMMIT_ENABLE
+from odradek.client.network.cluster import Cluster, as_kafka_error
+from odradek.client.network.coordinators import Coordinator, CoordinatorKind
+from odradek.client.settings.producer_keys import MAX_BLOCK_MS, TRANSACTION_TIMEOUT_MS, TRANSACTION_TWO_PHASE_COMMIT_ENABLE
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
-from odradek.client.forks import renew_after_fork
+from odradek.client.calls.forks import renew_after_fork
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from odradek.base.addresses import without_password
 from odradek.base.errors import ConfigError
-from odradek.client.config import ClientConfig, Setting
 from odradek.client.schemas.registry_keys import (
     BASIC_AUTH_CREDENTIALS_SOURCE,
     BASIC_AUTH_USER_INFO,
@@ -28,7 +27,8 @@ from odradek.client.schemas.serializer_keys import (
     USE_LATEST_VERSION,
     USE_SCHEMA_ID,
 )
-from odradek.client.tls import tls_context
+from odradek.client.security.tls import tls_context
+from odradek.client.settings.config import ClientConfig, Setting
 from odradek.config.definition import (
     ConfigDef,
 )

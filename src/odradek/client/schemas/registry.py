@@ -11,8 +11,7 @@ from typing import Any, Self, cast
 from uuid import UUID
 from weakref import WeakValueDictionary
 
-from odradek.client.config import Setting
-from odradek.client.forks import renew_after_fork
+from odradek.client.calls.forks import renew_after_fork
 from odradek.client.schemas.cache import Cache
 from odradek.client.schemas.config import registry_config
 from odradek.client.schemas.errors import RegistryError, UnknownSchema
@@ -20,6 +19,7 @@ from odradek.client.schemas.registry_keys import CACHE_CAPACITY, LATEST_CACHE_TT
 from odradek.client.schemas.rest import Rest, quoted
 from odradek.client.schemas.types import AVRO, PROTOBUF, RegisteredSchema, Schema, references_of
 from odradek.client.schemas.wire import SchemaKey
+from odradek.client.settings.config import Setting
 
 
 class SchemaRegistry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.client.common_keys import COMMON_KEYS
+from odradek.client.settings.common_keys import COMMON_KEYS
 from odradek.config.definition import HIGH, INT, LIST, LONG, LOW, MEDIUM, PASSWORD, REQUIRED, STRING, Key, OneOf, at_least, keys_in
 
 SCHEMA_REGISTRY_URL: Final = Key(

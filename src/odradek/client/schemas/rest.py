@@ -11,8 +11,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
 from odradek.base.timing import Backoff
-from odradek.client.config import ClientConfig
-from odradek.client.forks import renew_after_fork
+from odradek.client.calls.forks import renew_after_fork
 from odradek.client.schemas.config import registry_access
 from odradek.client.schemas.errors import RegistryError, one_line
 from odradek.client.schemas.registry_keys import (
@@ -22,6 +21,7 @@ from odradek.client.schemas.registry_keys import (
     RETRIES_MAX_WAIT_MS,
     RETRIES_WAIT_MS,
 )
+from odradek.client.settings.config import ClientConfig
 from odradek.network.web import WebAnswer, WebClient
 
 _MAX_ANSWER: Final = 16 << 20

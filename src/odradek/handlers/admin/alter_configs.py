@@ -14,8 +14,8 @@ from odradek.metadata.image import RESOURCE_BROKER
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(

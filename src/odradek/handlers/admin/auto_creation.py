@@ -30,9 +30,9 @@ from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.protocol.schema import Message
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
 
 logger = logging.getLogger(__name__)
 

@@ -26,9 +26,9 @@ from odradek.protocol.messages.incremental_alter_configs import IncrementalAlter
 
 if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.protocol.schema import Message
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
 
 Request = AlterConfigsRequest | IncrementalAlterConfigsRequest
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)

@@ -15,8 +15,8 @@ from odradek.protocol.messages.delete_records import DeleteRecordsRequest, Delet
 from odradek.replication.delete_records import INVALID_LOW_WATERMARK, Deletions
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult

@@ -12,8 +12,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 """Match types of a filter component: a given name, the default entity, or any name (DescribeClientQuotasRequest)."""

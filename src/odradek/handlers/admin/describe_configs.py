@@ -29,10 +29,10 @@ from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, D
 from odradek.security.resources import CLUSTER_NAME
 
 if TYPE_CHECKING:
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.metadata.image import MetadataImage
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.server.requests.long_answers import Entries
 
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult

@@ -15,9 +15,9 @@ from odradek.metadata.features import cordoned_log_dirs_supported
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
+    from odradek.server.requests.long_answers import Entries
     from odradek.storage.log import Log
     from odradek.storage.log_directory import LogDirectory
 
@@ -55,7 +55,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest, services: S
 def _describe(
     directory: LogDirectory, wanted: set[TopicPartition] | None, space: tuple[int, int] | OSError | None, services: Services
 ) -> Iterator[Result | None]:
-    """Yield the result for the directory, and None between replicas (`server.long_answers`)."""
+    """Yield the result for the directory, and None between replicas (`server.requests.long_answers`)."""
     if isinstance(space, OSError):
         logger.error("The free space of log directory %s cannot be determined: %s", directory.path, space)
     if not directory.online or space is None or isinstance(space, OSError):

@@ -13,9 +13,9 @@ from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESO
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.metadata.image import MetadataImage
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
 
 Resource = ListConfigResourcesResponse.ConfigResource
 

@@ -19,8 +19,8 @@ from odradek.metadata.features import KRAFT_VERSION, supported_features
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LONGEST_SOFTWARE = 512

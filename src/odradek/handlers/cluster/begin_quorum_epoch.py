@@ -16,8 +16,8 @@ from odradek.handlers.cluster.quorum import ask, check_cluster, check_topic, lea
 from odradek.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(context: RequestContext, request: BeginQuorumEpochRequest, services: Services) -> Deferred[BeginQuorumEpochResponse]:

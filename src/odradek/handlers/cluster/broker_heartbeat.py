@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from odradek.base.deferred import Deferred
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.core.result import ControllerResult
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(context: RequestContext, request: BrokerHeartbeatRequest, services: Services) -> Deferred[BrokerHeartbeatResponse]:

@@ -16,8 +16,8 @@ from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, D
 from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 Broker = DescribeClusterResponse.DescribeClusterBroker
 

@@ -15,8 +15,8 @@ from odradek.controller.kraft.wire import PARTITION, TOPIC
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 DIRECTORIES_SINCE = 2
 """First version with directory ids and nodes."""

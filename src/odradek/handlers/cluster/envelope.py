@@ -27,9 +27,9 @@ from odradek.security.principal import Principal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.network.chunks import Chunk
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
 
 FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
 """Keys of the APIs that may come in an envelope."""

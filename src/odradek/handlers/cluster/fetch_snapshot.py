@@ -17,8 +17,8 @@ from odradek.handlers.cluster.quorum import ask, check_cluster, leader_endpoints
 from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(context: RequestContext, request: FetchSnapshotRequest, services: Services) -> Deferred[FetchSnapshotResponse]:

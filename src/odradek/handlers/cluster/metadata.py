@@ -20,10 +20,10 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.metadata.image import MetadataImage
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.server.requests.long_answers import Entries
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ TOPIC_IDS_SINCE = 12
 _FEW, _FEW_TOPICS = 100, 20
 """Largest numbers of partitions and topics of a response that is built at once.
 
-Others take several loop iterations (`server.long_answers`).
+Others take several loop iterations (`server.requests.long_answers`).
 """
 
 

@@ -18,7 +18,7 @@ from odradek.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from odradek.controller.kraft.node import KRaftNode
-    from odradek.server.context import RequestContext
+    from odradek.handlers.context import RequestContext
 
 ENDPOINTS_SINCE, ENDPOINTS_SINCE_FETCH = 1, 17
 """First versions of Raft's own APIs, and of Fetch, that contain the leader's address (KIP-853, org.apache.kafka.raft.RaftUtil)."""

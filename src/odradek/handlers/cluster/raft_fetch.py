@@ -19,8 +19,8 @@ from odradek.handlers.cluster.quorum import ask, check_cluster, check_topic, lea
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(context: RequestContext, request: FetchRequest, services: Services) -> Deferred[FetchResponse]:

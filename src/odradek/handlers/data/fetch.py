@@ -23,10 +23,10 @@ from odradek.replication.fetch_session import FetchContext, PartitionKey
 from odradek.replication.reader import PartitionRead, Reads
 
 if TYPE_CHECKING:
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.metadata.image import TopicsImage
     from odradek.network.chunks import Chunk
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionResponse = FetchResponse.PartitionData

@@ -18,9 +18,9 @@ from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffse
 from odradek.replication.fetch_params import check_isolation_level
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
+    from odradek.server.requests.long_answers import Entries
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def _partitions(topics: list[RequestTopic]) -> Iterator[RequestPartition]:
 
 
 def _refused(topics: list[RequestTopic], code: ErrorCode) -> Iterator[TopicResponse | None]:
-    """Yield the topics with an error for each partition, and None between partitions (`server.long_answers`)."""
+    """Yield the topics with an error for each partition, and None between partitions (`server.requests.long_answers`)."""
     for topic in topics:
         answers: list[PartitionResponse] = []
         for partition in topic.partitions:

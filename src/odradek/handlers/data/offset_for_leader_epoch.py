@@ -15,9 +15,9 @@ from odradek.handlers import access
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
+    from odradek.server.requests.long_answers import Entries
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def error_response(request: OffsetForLeaderEpochRequest, error: KafkaError) -> O
 
 
 def _refused(topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic], code: ErrorCode) -> Iterator[TopicResult | None]:
-    """Yield the topics with an error for each partition, and None between partitions (`server.long_answers`)."""
+    """Yield the topics with an error for each partition, and None between partitions (`server.requests.long_answers`)."""
     for topic in topics:
         answers: list[EpochEndOffset] = []
         for partition in topic.partitions:

@@ -41,8 +41,8 @@ from odradek.storage.append import AppendOrigin
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 ADMIN_CLIENT_ID = "__admin_client"
 """Client id that may write to internal topics (kafka.admin.AdminUtils)."""

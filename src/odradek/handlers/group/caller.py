@@ -9,7 +9,7 @@ from odradek.coordinator.group.group import Caller
 
 if TYPE_CHECKING:
     from odradek.handlers.access import Check
-    from odradek.server.context import RequestContext
+    from odradek.handlers.context import RequestContext
 
 
 def caller_of(context: RequestContext, pattern: Check | None = None) -> Caller:

@@ -18,9 +18,9 @@ from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescr
 from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
+    from odradek.server.requests.long_answers import Entries
 
 
 Described = ConsumerGroupDescribeResponse.DescribedGroup

@@ -13,8 +13,8 @@ from odradek.handlers.access import DELETE_GROUP
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 Result = DeleteGroupsResponse.DeletableGroupResult
 

@@ -21,9 +21,9 @@ from odradek.handlers.access import FIND_GROUP_COORDINATOR, FIND_SHARE_COORDINAT
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
+    from odradek.server.requests.long_answers import Entries
 
 Coordinator = FindCoordinatorResponse.Coordinator
 

@@ -12,8 +12,8 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 
 if TYPE_CHECKING:
     from odradek.base.deferred import Deferred
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(context: RequestContext, request: HeartbeatRequest, services: Services) -> Deferred[HeartbeatResponse]:

@@ -16,8 +16,8 @@ from odradek.handlers.group.caller import caller_of
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 _NULL_PROTOCOL_SINCE = 7
 

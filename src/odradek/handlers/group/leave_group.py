@@ -12,8 +12,8 @@ from odradek.handlers.access import LEAVE_GROUP
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 _BATCHED_SINCE = 3
 

@@ -11,8 +11,8 @@ from odradek.handlers.access import LIST_ALL_GROUPS, LIST_GROUP
 from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(context: RequestContext, request: ListGroupsRequest, services: Services) -> ListGroupsResponse:

@@ -13,8 +13,8 @@ from odradek.handlers.access import DELETE_OFFSETS_GROUP, DELETE_OFFSETS_TOPIC
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
 ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic

@@ -14,10 +14,10 @@ from odradek.handlers.access import OFFSET_FETCH_ANY_TOPIC, OFFSET_FETCH_GROUP, 
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.metadata.image import MetadataImage
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.server.requests.long_answers import Entries
 
 RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics

@@ -14,8 +14,8 @@ from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 
 if TYPE_CHECKING:
     from odradek.base.deferred import Deferred
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 _PROTOCOL_SINCE = 5
 

@@ -15,8 +15,8 @@ from odradek.handlers.group.caller import caller_of
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic

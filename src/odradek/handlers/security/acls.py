@@ -23,8 +23,8 @@ from odradek.security.resources import CLUSTER_NAME, Operation, PatternType, Per
 
 if TYPE_CHECKING:
     from odradek.controller.core.acls import Removal
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 Created = CreateAclsResponse.AclCreationResult
 FilterResult = DeleteAclsResponse.DeleteAclsFilterResult

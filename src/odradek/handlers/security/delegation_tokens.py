@@ -22,10 +22,10 @@ from odradek.protocol.messages.renew_delegation_token import RenewDelegationToke
 from odradek.security.principal import ANONYMOUS, USER, Principal
 
 if TYPE_CHECKING:
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.metadata.image import DelegationToken
     from odradek.protocol.schema import Message
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
 
 REQUESTER_SINCE = 3
 """First version that names the requester of a token for another owner."""

@@ -15,8 +15,8 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 Credential = DescribeUserScramCredentialsResponse.CredentialInfo

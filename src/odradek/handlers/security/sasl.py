@@ -1,8 +1,8 @@
 """SaslHandshake (17) and SaslAuthenticate (36): authentication of a connection (KIP-43, KIP-152).
 
-On SASL listeners these requests come before all others, and `server.authentication` answers them. Requests that reach these handlers are
-misplaced: they come on another listener, or from a client whose authentication does not expire. The response is ILLEGAL_SASL_STATE, without
-mechanisms (kafka.server.KafkaApis).
+On SASL listeners these requests come before all others, and `server.security.authentication` answers them. Requests that reach these
+handlers are misplaced: they come on another listener, or from a client whose authentication does not expire. The response is
+ILLEGAL_SASL_STATE, without mechanisms (kafka.server.KafkaApis).
 
 ACL: none; these requests come before authorization. Quota: request time.
 """
@@ -16,8 +16,8 @@ from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest,
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handshake(context: RequestContext, request: SaslHandshakeRequest, services: Services) -> SaslHandshakeResponse:

@@ -1,6 +1,7 @@
 """PushTelemetry (API key 72, KIP-714): metrics of a client, as requested by GetTelemetrySubscriptions.
 
-The metrics are decompressed outside the event loop and passed on; see `server.telemetry`. `metrics.telemetry` says which are refused.
+The metrics are decompressed outside the event loop and passed on; see `server.metering.telemetry`. `metrics.telemetry` says which are
+refused.
 
 ACL: none. Quota: request time.
 Known gaps: quotas are not enforced yet.
@@ -15,8 +16,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(

@@ -17,8 +17,8 @@ from odradek.metrics.telemetry import COMPRESSIONS
 from odradek.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 def handle(context: RequestContext, request: GetTelemetrySubscriptionsRequest, services: Services) -> GetTelemetrySubscriptionsResponse:

@@ -13,8 +13,8 @@ from odradek.handlers.transaction.errors import code_for
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 _FENCED_SINCE = 2
 

@@ -18,8 +18,8 @@ from odradek.metadata.topic_names import INTERNAL_TOPICS
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 _FENCED_SINCE = 2
 _FROM_BROKERS = 4

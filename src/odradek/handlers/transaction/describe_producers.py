@@ -17,9 +17,9 @@ from odradek.metadata.topic_names import topic_name_error
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
+    from odradek.server.requests.long_answers import Entries
     from odradek.storage.producer_state import ProducerEntry
 
 Partition = DescribeProducersResponse.PartitionResponse

@@ -14,9 +14,9 @@ from odradek.protocol.messages.describe_transactions import DescribeTransactions
 
 if TYPE_CHECKING:
     from odradek.coordinator.transaction.state import Transaction
-    from odradek.server.context import RequestContext
-    from odradek.server.long_answers import Entries
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
+    from odradek.server.requests.long_answers import Entries
 
 State = DescribeTransactionsResponse.TransactionState
 

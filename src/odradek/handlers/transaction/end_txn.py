@@ -14,8 +14,8 @@ from odradek.handlers.transaction.errors import code_for
 from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 _FENCED_SINCE = 2
 _BUMPING_SINCE = 5

@@ -17,8 +17,8 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, In
 
 if TYPE_CHECKING:
     from odradek.coordinator.transaction.state import Transaction
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

@@ -15,8 +15,8 @@ from odradek.protocol.messages.list_transactions import ListTransactionsRequest,
 from odradek.security.resources import Operation
 
 if TYPE_CHECKING:
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
 
 
 _SHOWN_TO = tuple(

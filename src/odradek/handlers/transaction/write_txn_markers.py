@@ -19,9 +19,9 @@ from odradek.replication.appender import GROUP_METADATA_TOPIC
 from odradek.storage.append import AppendOrigin
 
 if TYPE_CHECKING:
+    from odradek.handlers.context import RequestContext
+    from odradek.handlers.services import Services
     from odradek.replication.delayed_produce import Appends
-    from odradek.server.context import RequestContext
-    from odradek.server.services import Services
 
 
 class Ending(NamedTuple):

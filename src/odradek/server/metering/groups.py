@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.coordinator.transaction.service import TransactionCoordinator
     from odradek.metrics.histogram import Distribution
     from odradek.metrics.registry import Registry, Series
-    from odradek.server.coordinators import Coordinators
+    from odradek.server.cluster.coordinators import Coordinators
 
 _CLASSIC: Final = {
     "PreparingRebalance": "PreparingRebalance",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from odradek.metrics.catalogue import CATALOGUE
 from odradek.metrics.rates import TICK_S
 from odradek.metrics.registry import Registry
-from odradek.server.lifecycle import BrokerState
+from odradek.server.cluster.lifecycle import BrokerState
 from odradek.server.metering.exporter import Exporter
 from odradek.server.metering.groups import add_groups
 from odradek.server.metering.network import Idleness, add_network
@@ -21,8 +21,8 @@ from odradek.server.metering.traffic import RequestSource, add_forwarding, add_q
 if TYPE_CHECKING:
     from odradek.controller.kraft.node import KRaftNode
     from odradek.network.acceptor import Acceptor
-    from odradek.server.fetchers import ReplicaFetchers
-    from odradek.server.node import Node
+    from odradek.replication.fetchers import ReplicaFetchers
+    from odradek.server.start.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Meters:
     def _fetchers(self) -> ReplicaFetchers | None:
         manager = getattr(self._node.services, "replica_manager", None)
         found = None if manager is None else manager.changes.fetchers
-        from odradek.server.fetchers import ReplicaFetchers
+        from odradek.replication.fetchers import ReplicaFetchers
 
         return found if isinstance(found, ReplicaFetchers) else None
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
+    from odradek.handlers.services import Services
     from odradek.metrics.registry import Registry, Series
     from odradek.metrics.telemetry import Telemetry
-    from odradek.server.lifecycle import BrokerStateMachine
-    from odradek.server.services import Services
-    from odradek.server.telemetry import ClientTelemetry
+    from odradek.server.cluster.lifecycle import BrokerStateMachine
+    from odradek.server.metering.telemetry import ClientTelemetry
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.ids import TopicPartition
     from odradek.metrics.registry import Registry, Series, Value
+    from odradek.replication.fetchers import ReplicaFetchers
     from odradek.replication.partition import Partition
     from odradek.replication.replica_manager import ReplicaManager
-    from odradek.server.coordinators import Coordinators
-    from odradek.server.fetchers import ReplicaFetchers
-    from odradek.server.transaction_verifier import ChannelVerifier
+    from odradek.replication.transaction_verifier import ChannelVerifier
+    from odradek.server.cluster.coordinators import Coordinators
     from odradek.storage.loading import LoadProgress
     from odradek.storage.log import Log
     from odradek.storage.log_manager import LogManager

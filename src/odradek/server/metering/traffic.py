@@ -12,12 +12,12 @@ from odradek.metrics.traffic import FIELDS, TOPIC_FIELDS
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
+    from odradek.handlers.services import Services
     from odradek.metrics.histogram import Distribution
     from odradek.metrics.registry import Registry, Series
     from odradek.metrics.requests import Requests
     from odradek.metrics.traffic import Traffic
-    from odradek.server.forwarding import Forwarder
-    from odradek.server.services import Services
+    from odradek.server.cluster.forwarding import Forwarder
 
 _TOPIC = ("topic",)
 _AT_ONCE = 1000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.partitioning import partition_of
-from odradek.server.coordinators import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from odradek.server.cluster.coordinators import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from odradek.testing.history import Copy, examine
 from odradek.testing.history.anomalies import ALLOWED
 from odradek.testing.history.events import Value

@@ -1,0 +1,1 @@
+"""Commands for configurations, profiles, quotas, features and client metrics."""

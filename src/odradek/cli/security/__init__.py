@@ -1,0 +1,1 @@
+"""Commands for access rules and delegation tokens."""

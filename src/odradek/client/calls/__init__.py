@@ -1,0 +1,1 @@
+"""Calls of clients between threads, event loops and processes."""

@@ -1,0 +1,1 @@
+"""Connections and requests that all clients share."""

@@ -1,0 +1,1 @@
+"""Configuration keys of the clients."""

@@ -1,0 +1,1 @@
+"""Node in its cluster: registration, channels to other nodes, images, coordinators."""

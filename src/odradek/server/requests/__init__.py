@@ -1,0 +1,1 @@
+"""Path of requests and responses between listeners and handlers."""

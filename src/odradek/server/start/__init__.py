@@ -1,0 +1,1 @@
+"""Start and end of a node and of its process."""

@@ -1,0 +1,1 @@
+"""Tasks beside requests: cleaning, retention, checkpoints, changes of the configuration."""
