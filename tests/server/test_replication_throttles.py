@@ -7,8 +7,8 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.metadata_records import ConfigRecord
 from odradek.server.upkeep.replication_throttles import ReplicationThrottles
+from tests.replication.fetching_cluster import FetchCluster, Node
 from tests.replication.support import batch
-from tests.server.fetching import FetchCluster, Node
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("other", 0)

@@ -19,7 +19,7 @@ from odradek.replication.fetching.states import FetchState
 from odradek.replication.partition import Partition, Role
 from odradek.replication.subscriptions import EXPECTED_S
 from tests.handlers.support import topic_id
-from tests.server.fetching import FetchCluster, stored
+from tests.replication.fetching_cluster import FetchCluster, stored
 
 TP = TopicPartition("orders", 0)
 
