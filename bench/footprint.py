@@ -38,7 +38,7 @@ _EMBEDDED = f"""
 import json, time
 from statistics import median
 begin = time.perf_counter()
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 def start(**named):
     before = time.perf_counter()
     broker = EmbeddedBroker(**named).start()

@@ -19,7 +19,7 @@ from bench.wire import Wire, connect, percentile, request_frame
 from interop.peers import OdradekBroker
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from odradek.testing.temporary import free_ports
+from odradek.testing.kit.temporary import free_ports
 
 _TOPIC_PARTITIONS = 50
 

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from odradek.testing.embedded import free_ports
+from odradek.testing.kit.embedded import free_ports
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CLUSTER_ID = "T2RyYWRla0ludGVyb3AwMQ"

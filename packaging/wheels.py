@@ -21,7 +21,7 @@ TRIAL = """
 import sys
 from odradek.client import Consumer, Producer, TopicPartition
 from odradek.records.native import codec_is_compiled
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 
 assert codec_is_compiled() == (sys.argv[1] == "compiled"), codec_is_compiled()
 with EmbeddedBroker() as broker:

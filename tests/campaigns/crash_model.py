@@ -8,7 +8,7 @@ from odradek.base.ids import TopicPartition
 from odradek.config.topic import TopicConfig
 from odradek.records.batch import decode_batch, iter_headers
 from odradek.storage.log import Log
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 
 Producers = dict[int, tuple[int, int, int, int]]
 """Producer id -> epoch, last sequence, last data offset, first offset of the open transaction."""

@@ -39,7 +39,7 @@ from odradek.storage.flushing import Flush
 from odradek.storage.log import Log
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
+from odradek.testing.simulation.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.campaigns.crash_model import Batch, Found, History, Violation, check, owners_of
 from tests.clock import ManualClock
 from tests.storage.support import NOW_MS, marker, topic_config

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from odradek.base.ids import TopicPartition
 from odradek.client import Consumer, Producer
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 
 _AT_ONCE = 6
 _WAIT_MS = 20_000
@@ -124,7 +124,7 @@ def _descriptors() -> int:
 
 def _folders() -> set[str]:
     """Return the directories of brokers of this process."""
-    from odradek.testing.temporary import roots
+    from odradek.testing.kit.temporary import roots
 
     return {str(each) for root in roots() for each in Path(root).glob("broker-*")}
 

@@ -40,10 +40,10 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.types.replicas import TopicPartitionReplica
 from odradek.client.types import NewTopic
-from odradek.testing.cluster import BrokerDied, SimulatedCluster
-from odradek.testing.disk import CHANGES, Failure
-from odradek.testing.loop import SimulatedLoop
-from odradek.testing.loop import run as run_simulation
+from odradek.testing.simulation.cluster import BrokerDied, SimulatedCluster
+from odradek.testing.simulation.disk import CHANGES, Failure
+from odradek.testing.simulation.loop import SimulatedLoop
+from odradek.testing.simulation.loop import run as run_simulation
 
 A, B, METADATA = "/a", "/b", "/m"
 SESSION_S = 9.0

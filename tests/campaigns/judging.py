@@ -14,7 +14,7 @@ from odradek.records.batch import BatchHeader, check_crc, iter_headers, read_hea
 from odradek.storage.producer_snapshot import ProducerSnapshotEntry, decode_snapshot
 from odradek.storage.producer_state import ProducerStateManager
 from odradek.storage.recovery import follow_batch
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 
 UNREADABLE = b"\0unreadable"
 """Mark in `Outcome.log` for bytes after the last batch of a segment that are not a batch."""

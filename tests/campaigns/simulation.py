@@ -1,8 +1,8 @@
 """Simulated runs of a whole broker on virtual time, network and disk: `python -m tests.campaigns.simulation --seed 1 --count 300`.
 
 One seed is one run (tests/simulation/scenario.py): kills, power cuts, restarts, cuts and slow links under producers, readers and admin
-clients. The checkers of `odradek.testing.simulated_history` judge the run. A failing seed is printed; `--seed N --count 1` repeats it, and
-`--trace FILE` writes its events.
+clients. The checkers of `odradek.testing.simulation.simulated_history` judge the run. A failing seed is printed; `--seed N --count 1`
+repeats it, and `--trace FILE` writes its events.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.storage.flushing import Flush
-from odradek.testing.disk import VirtualDisk, VirtualFile
+from odradek.testing.simulation.disk import VirtualDisk, VirtualFile
 from tests.campaigns import crash_states
 
 

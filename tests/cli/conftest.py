@@ -16,7 +16,7 @@ import pytest
 from odradek.cli.main import main
 from odradek.cli.node import start
 from odradek.client import Admin, NewTopic
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.forking import Forks
 
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.forking import Forks, own_process
 
 FOLDER = Path(__file__).parents[2] / "docs" / "cli"

@@ -14,7 +14,7 @@ from odradek.cli.configs.config_text import credential, names, pairs
 from odradek.cli.configs.entities import Entities, entities, entity_options
 from odradek.client import Admin, ConfigResource, NewTopic
 from odradek.client.admin.types.security import ScramMechanism, UserScramCredentialUpsertion
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 
 

@@ -14,7 +14,7 @@ import pytest
 from odradek.client import Admin, NewTopic, Producer
 from odradek.client.schemas import AvroSerializer, JsonSerializer, SchemaRegistry
 from odradek.testing import SchemaRegistryServer
-from odradek.testing.embedded import unique_name
+from odradek.testing.kit.embedded import unique_name
 from tests.cli.conftest import Command
 from tests.cli.mistakes import SEE, Mistake, pattern
 

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.cli.configs.feature_tables import release_levels
 from odradek.client.admin.blocking import Admin
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 
 

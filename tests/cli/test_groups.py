@@ -13,7 +13,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.groups.group_offsets import exported, read_plan, within
 from odradek.cli.groups.group_report import end_offsets
 from odradek.client import Admin, Consumer, NewTopic, Producer
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 
 T0 = 1_700_000_000_000

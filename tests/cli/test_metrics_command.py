@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.cli.node import metrics
-from odradek.testing.embedded import EmbeddedBroker
-from odradek.testing.temporary import free_ports
+from odradek.testing.kit.embedded import EmbeddedBroker
+from odradek.testing.kit.temporary import free_ports
 from tests.cli.conftest import Command
 from tests.network.web_servers import says, served
 

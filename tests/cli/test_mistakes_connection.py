@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.cli.shared.client_command import client_settings
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 from tests.cli.mistakes import AWAY
 

@@ -11,7 +11,7 @@ import pytest
 from odradek.cli.records.offsets import parse_spec
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.admin.types.topics import OffsetSpec
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 
 T0 = 1_700_000_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.cli.main import COMMANDS
 from odradek.cli.shared.kafka_flags import SCRIPTS
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.pages import FOLDER, commands, normal, played, settings_of
 from tests.forking import Forks
 

@@ -20,7 +20,7 @@ from odradek.client.core.metadata import Broker
 from odradek.client.types import ClusterDescription
 from odradek.handlers.table import APIS
 from odradek.protocol.api_keys import API_INFO, ApiKey
-from odradek.testing.embedded import EmbeddedCluster
+from odradek.testing.kit.embedded import EmbeddedCluster
 from tests.cli.conftest import Command
 
 DIRECTORY = UUID(int=7)

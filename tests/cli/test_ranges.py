@@ -14,7 +14,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.records.ranges import BEGINNING, END, Log, Position, Range, end_in, parse_range, start_in
 from odradek.cli.records.seeking import Ends, EndsOfMember
 from odradek.client import Admin, NewTopic, Producer
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 
 NOW = 1_700_000_000_000

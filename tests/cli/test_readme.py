@@ -14,7 +14,7 @@ import pytest
 
 from odradek.cli.main import COMMANDS
 from odradek.cli.node import start
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 from tests.quick_jvms import QUICK_JVMS
 

@@ -15,7 +15,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client import Admin, NewTopic, Producer
 from odradek.client.admin.types.replicas import LogDirDescription, ReplicaInfo
 from odradek.client.admin.types.topics import OffsetSpec
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 
 

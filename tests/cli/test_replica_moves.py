@@ -36,7 +36,7 @@ from odradek.client.admin.types.topics import TopicDescription
 from odradek.client.core.metadata import Broker
 from odradek.client.types import ClusterDescription, ConfigEntry
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.testing.embedded import EmbeddedCluster
+from odradek.testing.kit.embedded import EmbeddedCluster
 from tests.cli.conftest import Command
 from tests.testing.wire import Wire
 

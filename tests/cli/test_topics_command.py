@@ -14,7 +14,7 @@ from odradek.cli.topics.topic_report import AT_MIN_ISR, UNAVAILABLE, UNDER_MIN_I
 from odradek.client import Admin, NewTopic
 from odradek.client.admin.types.replicas import PartitionReassignment
 from odradek.client.admin.types.topics import TopicPartitionInfo
-from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster
+from odradek.testing.kit.embedded import EmbeddedBroker, EmbeddedCluster
 from tests.cli.conftest import Command
 
 ALL = (UNDER_REPLICATED, UNAVAILABLE, UNDER_MIN_ISR, AT_MIN_ISR)

@@ -12,7 +12,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.transactions.hanging import Suspect, candidates, hanging
 from odradek.client import Admin, NewTopic
 from odradek.client.admin.types.transactions import ProducerState
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
 
 T, U = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -12,8 +12,8 @@ from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.schema import Message
-from odradek.testing.clients import SimulatedAdmin
-from odradek.testing.loop import SimulatedClock, SimulatedLoop
+from odradek.testing.simulation.clients import SimulatedAdmin
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
 from tests.client import scripted
 from tests.client.scripted import ScriptedBrokers, run
 

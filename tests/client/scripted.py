@@ -19,9 +19,9 @@ from odradek.protocol.messages.metadata import MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message
-from odradek.testing.clients import SimulatedConsumer, SimulatedProducer
-from odradek.testing.loop import SimulatedClock, SimulatedLoop
-from odradek.testing.loop import run as run_simulated
+from odradek.testing.simulation.clients import SimulatedConsumer, SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
+from odradek.testing.simulation.loop import run as run_simulated
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.schema import Message
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import ScriptedBrokers
 
 USER, PASSWORD = "user", "pencil"

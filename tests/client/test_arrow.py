@@ -18,7 +18,7 @@ from odradek.client.consumer.engine import ConsumerEngine
 from odradek.client.core.partitioner import partition_for_key
 from odradek.client.core.positions import Chunk
 from odradek.records.batch import encode_batch
-from odradek.testing.embedded import unique_name
+from odradek.testing.kit.embedded import unique_name
 
 PARTITIONS = 4
 

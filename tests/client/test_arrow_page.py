@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.client import Admin, NewTopic
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "arrow.md").read_text()
 

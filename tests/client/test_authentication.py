@@ -18,7 +18,7 @@ from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest,
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.schema import Message
 from odradek.security.sasl.client import OAuthToken, PlainClient
-from odradek.testing.loop import SimulatedClock, SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
 from tests.client import scripted
 from tests.client.scripted import cluster, producer, run
 from tests.client.secured import PASSWORD, USER, ScramServer, SecuredBrokers, accepted, refused, scram

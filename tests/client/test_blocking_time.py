@@ -15,8 +15,8 @@ from odradek.client.core.metadata import PartitionInfo, TopicInfo
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
-from odradek.testing.clients import SimulatedProducer
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.clients import SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, producer, run
 
 FULL = {"buffer_memory": "500", "batch_size": "500", "max_block_ms": "1000"}

@@ -20,7 +20,7 @@ from odradek.client.producer.arrow import RowEncoder
 from odradek.records.arrow import encode_from_arrow
 from odradek.records.batch import check_crc, decode_records, encode_batch, encode_batch_in, read_header
 from odradek.records.compression import Compression
-from odradek.testing.embedded import unique_name
+from odradek.testing.kit.embedded import unique_name
 from tests.client.test_sender import CONFIG, view_of
 
 PLACE = TopicPartition("t", 0)

@@ -18,7 +18,7 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
-from odradek.testing.loop import SimulatedClock, SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
 from tests.client import scripted
 from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, produced, producer, run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.client import Admin, NewTopic
-from odradek.testing.embedded import unique_name
+from odradek.testing.kit.embedded import unique_name
 from tests.client.members import fill
 
 PAGE = (Path(__file__).parents[2] / "docs" / "consumer.md").read_text()

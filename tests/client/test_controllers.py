@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from odradek.client import Admin
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 
 
 def test_controllers_are_described_as_what_they_are() -> None:

@@ -19,7 +19,7 @@ from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.schema import Message
 from odradek.testing import EmbeddedBroker, Topic
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, consumer, run
 from tests.client.test_fetcher import data
 

@@ -18,8 +18,8 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, In
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import Message
 from odradek.records.batch import decode_records
-from odradek.testing.embedded import EmbeddedBroker, Topic
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.kit.embedded import EmbeddedBroker, Topic
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, producer, run
 
 

@@ -14,10 +14,10 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client import NewTopic, RebalanceListener
 from odradek.client.consumer.commits import CommitFailed
-from odradek.testing.clients import SimulatedConsumer
-from odradek.testing.cluster import SimulatedCluster
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import VirtualNetwork
+from odradek.testing.simulation.clients import SimulatedConsumer
+from odradek.testing.simulation.cluster import SimulatedCluster
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import VirtualNetwork
 from tests.client.members import protocol_settings
 
 TOPIC, PARTITIONS, RECORDS = "t", 4, 240

@@ -14,7 +14,7 @@ from odradek.client.core.fetcher import decode_chunk
 from odradek.client.core.positions import Chunk
 from odradek.client.settings.common_keys import BOOTSTRAP_SERVERS
 from odradek.records.batch import encode_batch
-from odradek.testing.embedded import unique_name
+from odradek.testing.kit.embedded import unique_name
 from tests.client.interrupts import CtrlC
 
 COUNT = 10

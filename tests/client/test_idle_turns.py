@@ -12,7 +12,7 @@ from odradek.client import TopicPartition
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import ProduceRequest
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, consumer, produced_to, producer, run
 
 IDLE_S = 60

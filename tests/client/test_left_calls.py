@@ -18,8 +18,8 @@ from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from odradek.testing.clients import SimulatedProducer
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.clients import SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, producer, run
 from tests.client.test_transactions_core import NEVER, World, play
 

@@ -20,7 +20,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.schema import Message
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client import scripted
 from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, consumer, run
 from tests.client.test_fetcher import data

@@ -25,8 +25,8 @@ from odradek.protocol.messages.metadata import MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import Message
 from odradek.records.batch import decode_records
-from odradek.testing.clients import SimulatedProducer
-from odradek.testing.loop import SimulatedClock, SimulatedLoop
+from odradek.testing.simulation.clients import SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
 from tests.client.scripted import TOPIC, TOPIC_ID, ScriptedBrokers, run
 
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.client import Admin, Consumer, NewTopic, TopicPartition
 from odradek.client.admin.types.transactions import TransactionState
-from odradek.testing.embedded import unique_name
+from odradek.testing.kit.embedded import unique_name
 
 PAGE = (Path(__file__).parents[2] / "docs" / "producer.md").read_text()
 

@@ -19,7 +19,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, In
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, consumer, produced, produced_to, producer, run
 
 

@@ -13,8 +13,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client import Producer, SerializationError, sent_before
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import ProduceRequest
-from odradek.testing.clients import SimulatedProducer
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.clients import SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, produced_to, producer, run
 
 SMALL = {"buffer_memory": "1000", "batch_size": "500", "max_block_ms": "2000", "enable_idempotence": "false"}

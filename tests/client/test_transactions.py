@@ -20,7 +20,7 @@ from odradek.client import (
     TransactionError,
 )
 from odradek.client.types import ConfigChange, ConfigResource, ConsumerGroupMetadata
-from odradek.testing.embedded import unique_name
+from odradek.testing.kit.embedded import unique_name
 from tests.client.conftest import CONFIG
 
 

@@ -22,8 +22,8 @@ from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from odradek.protocol.schema import Message
 from odradek.records.batch import read_header
-from odradek.testing.clients import SimulatedProducer
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.clients import SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, produced, producer, run
 
 E = ErrorCode

@@ -18,7 +18,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from odradek.protocol.schema import Message
 from odradek.testing import EmbeddedCluster
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client import scripted
 from tests.client.scripted import TOPIC, ScriptedBrokers, consumer, run
 from tests.client.test_fetcher import data

@@ -12,7 +12,7 @@ from odradek.base.errors import ErrorCode
 from odradek.client import Admin, PreparedTransaction, Producer, TransactionError
 from odradek.client.admin.types.transactions import TransactionState
 from odradek.client.core.admin_transactions import end_request
-from odradek.testing.embedded import EmbeddedBroker, unique_name
+from odradek.testing.kit.embedded import EmbeddedBroker, unique_name
 from tests.client.conftest import CONFIG
 
 _ALLOWED = {

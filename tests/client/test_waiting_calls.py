@@ -10,7 +10,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client import AsyncConsumer, Consumer, TopicPartition
 from odradek.client.time_limit import within
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.testing.loop import SimulatedLoop
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.members import fill
 from tests.client.scripted import TOPIC, ScriptedBrokers, consumer, run
 

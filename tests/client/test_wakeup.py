@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from odradek.client import AsyncConsumer, Consumer, Producer, TopicPartition, WakeupError
-from odradek.testing.embedded import unique_name
+from odradek.testing.kit.embedded import unique_name
 
 _LONG_MS = 100_000
 

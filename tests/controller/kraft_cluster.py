@@ -32,7 +32,7 @@ from odradek.protocol.messages.metadata_records import ConfigRecord
 from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
 from odradek.storage.meta_properties import read_meta_properties
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock, Timer
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"

@@ -35,7 +35,7 @@ from odradek.controller.kraft.snapshotting import Snapshots
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import NoOpRecord
 from odradek.records.batch import iter_headers
-from odradek.testing.disk import ALL, CHANGES, NONE, VirtualDisk
+from odradek.testing.simulation.disk import ALL, CHANGES, NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.controller.kraft_cluster import HeldExecutor, Quorum, RecordingPublisher, set_config
 

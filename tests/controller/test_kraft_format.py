@@ -22,7 +22,7 @@ from odradek.controller.kraft.bootstrap import read_bootstrap
 from odradek.controller.kraft.snapshots import summarize_snapshot
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 from odradek.storage.meta_properties import read_meta_properties
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 DIRECTORY_ID = "JEXY6aqzQY-32P5TStzaFg"

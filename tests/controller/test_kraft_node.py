@@ -27,7 +27,7 @@ from odradek.protocol.messages.metadata_records import (
     ConfigRecord,
     EndTransactionRecord,
 )
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.controller import kraft_cluster
 from tests.controller.kraft_cluster import HANDLERS, Quorum, RecordingPublisher, serve, set_config
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.forking import Forks, own_process
 
 

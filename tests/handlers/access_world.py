@@ -39,8 +39,8 @@ from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import decode_response, request_class
 from odradek.protocol.schema import Message, Struct
 from odradek.security.principal import ANONYMOUS, Principal
-from odradek.testing.broker import SimulatedBroker
-from odradek.testing.loop import SimulatedLoop, run
+from odradek.testing.simulation.broker import SimulatedBroker
+from odradek.testing.simulation.loop import SimulatedLoop, run
 
 T = TypeVar("T")
 

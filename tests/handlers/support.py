@@ -40,7 +40,7 @@ from odradek.server.cluster.metadata_cache import MetadataCache
 from odradek.server.requests.dispatch import Dispatcher
 from odradek.server.upkeep.jobs import Jobs
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.replication.support import batch
 

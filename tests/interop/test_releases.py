@@ -8,7 +8,7 @@ import pytest
 
 from interop.peers import JvmBroker
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.testing.releases import RELEASES, release
+from odradek.testing.kit.releases import RELEASES, release
 from tests.testing.wire import Wire
 
 pytestmark = pytest.mark.jvm

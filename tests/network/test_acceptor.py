@@ -22,7 +22,7 @@ from odradek.network.chunks import Answer, Chunk
 from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.server.start.process import new_event_loop
-from odradek.testing.node_thread import NodeLoop
+from odradek.testing.kit.node_thread import NodeLoop
 from tests.clock import ManualClock
 from tests.network.support import FakeHandler, echo, framed, listening, peer, turns, until
 

@@ -29,7 +29,7 @@ from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message
 from odradek.security.sasl.client import SaslClient
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
 
 NODE = Address(2, "peer", 9092)
 LINE = Line(NODE, "rpc")

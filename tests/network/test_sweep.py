@@ -6,8 +6,8 @@ import asyncio
 
 from odradek.network.acceptor import Acceptor, Listener
 from odradek.network.limits import AcceptorLimits
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
-from odradek.testing.network import VirtualNetwork
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.network import VirtualNetwork
 from tests.network.support import FakeHandler, echo, framed
 
 KIB = 1024

@@ -14,7 +14,7 @@ import pytest
 from odradek.client import Producer
 from odradek.records.batch import HEADER_SIZE, encode_batch, read_header
 from odradek.records.compression import LEVELS, Compression, compress, decompress
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.handlers.support import Broker
 from tests.handlers.test_produce import send
 from tests.records.oracle import Oracle

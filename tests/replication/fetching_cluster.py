@@ -23,7 +23,7 @@ from odradek.replication.flushing import Flusher
 from odradek.replication.partition import Partition
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.handlers.support import LISTENER, Broker, run_inline, topic_id
 from tests.replication.support import batch

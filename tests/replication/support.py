@@ -21,7 +21,7 @@ from odradek.storage.append import AppendOrigin
 from odradek.storage.loader import load_log
 from odradek.storage.log import Log
 from odradek.storage.options import LogOptions
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")

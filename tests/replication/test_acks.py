@@ -15,7 +15,7 @@ from odradek.replication.appender import Appender
 from odradek.replication.delayed_produce import Appends, PartitionAppend
 from odradek.replication.flushing import Flusher
 from odradek.storage.append import AppendOrigin
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.handlers.support import Broker
 from tests.replication.support import TP, PartitionMetadata, batch

@@ -8,7 +8,7 @@ from odradek.replication.appender import Appender
 from odradek.replication.flushing import Flusher
 from odradek.replication.reader import Reads
 from odradek.storage.append import AppendOrigin
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.replication.support import TP, Brokers, Node, PartitionMetadata, batch, content, fetch_as, wanted
 

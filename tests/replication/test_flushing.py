@@ -6,7 +6,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.replication.flushing import Flusher
 from odradek.storage.options import LogOptions
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.replication.support import Brokers, Node, PartitionMetadata
 

@@ -30,7 +30,7 @@ from odradek.storage.compaction.manager import CleanerManager
 from odradek.storage.log import Log
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import PowerCut, VirtualDisk
+from odradek.testing.simulation.disk import PowerCut, VirtualDisk
 from tests.clock import ManualClock
 
 TP = TopicPartition("orders", 0)

@@ -14,7 +14,7 @@ from odradek.replication.flushing import Flusher
 from odradek.replication.isr import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
 from odradek.replication.partition import Role
 from odradek.storage.append import AppendOrigin
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.replication.support import MAX_LAG_MS, TP, Brokers, Node, PartitionMetadata, batch, content, fetch_as, replicate, wanted
 

@@ -21,7 +21,7 @@ from odradek.replication.verification import support_of_produce
 from odradek.storage.append import AppendOrigin
 from odradek.storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from odradek.storage.log import Log
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.handlers.support import Broker, batch, topic_id
 from tests.replication.support import fetch_as, new_log, wanted

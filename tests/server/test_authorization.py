@@ -17,8 +17,8 @@ from odradek.protocol.registry import request_class
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.security.resources import Operation, ResourceType
 from odradek.server.security import audit
-from odradek.testing.broker import SimulatedBroker
-from odradek.testing.loop import SimulatedLoop, run
+from odradek.testing.simulation.broker import SimulatedBroker
+from odradek.testing.simulation.loop import SimulatedLoop, run
 from tests.handlers.access_world import SETTINGS, World, in_world
 
 READ = Check(Operation.READ, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)

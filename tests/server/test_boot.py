@@ -24,8 +24,8 @@ from odradek.server.start.broker import Broker
 from odradek.server.step import StartError, Step
 from odradek.server.upkeep.tasks import RunTasks
 from odradek.storage.meta_properties import NotFormatted
-from odradek.testing.disk import VirtualDisk
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.disk import VirtualDisk
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
 
 DATA = "/data"
 

@@ -17,10 +17,10 @@ from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.server.upkeep.cleaning import LogCleaner
 from odradek.server.upkeep.jobs import Jobs
 from odradek.storage.checkpoints import read_offset_checkpoint
-from odradek.testing.broker import SimulatedBroker
-from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.broker import SimulatedBroker
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, latest
 from tests.storage.support import PARTITION

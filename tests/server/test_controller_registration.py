@@ -17,8 +17,8 @@ from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, D
 from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.server.cluster.controller_registration import ControllerRegistrar
 from odradek.server.cluster.registration import AdvertisedListener
-from odradek.testing.disk import VirtualDisk
-from odradek.testing.loop import SimulatedLoop, run
+from odradek.testing.simulation.disk import VirtualDisk
+from odradek.testing.simulation.loop import SimulatedLoop, run
 from tests.clock import ManualClock
 from tests.server.test_boot import create_topic, make_broker, result
 from tests.server.test_registration import FakeChannel

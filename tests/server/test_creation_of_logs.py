@@ -13,7 +13,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client import Admin, NewTopic, Producer
 from odradek.storage.loader import load_log
 from odradek.storage.log import Log
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 
 
 class Creations:

@@ -28,7 +28,7 @@ from odradek.server.cluster.internal_channel import NodeLogins
 from odradek.server.requests.dynamic_listeners import DynamicListeners
 from odradek.server.start.process import run_loop
 from odradek.testing import EmbeddedBroker
-from odradek.testing.temporary import free_ports
+from odradek.testing.kit.temporary import free_ports
 from tests.client.certificates import Certificates
 from tests.network.stores import readers_of_files
 from tests.network.support import until

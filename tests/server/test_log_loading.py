@@ -21,7 +21,7 @@ from odradek.server.start.process import run_loop
 from odradek.server.upkeep.jobs import Jobs
 from odradek.server.upkeep.log_directories import LockDirectories, LogDirectories
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.metadata.test_image import OTHER, TOPIC, applied, partition
 from tests.storage.support import topic_config

@@ -14,8 +14,8 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.negotiation import ApiVersionTable
 from odradek.security.sasl.client import PlainClient
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 from tests.server.test_several_nodes import BOTH, BROKER, Cluster
 
 JAVA = "org.apache.kafka.common.security"

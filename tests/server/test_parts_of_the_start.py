@@ -17,8 +17,8 @@ from odradek.server.step import Startup, Step
 from odradek.server.upkeep.cleaning import CleanLogs
 from odradek.server.upkeep.tasks import RunTasks
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import VirtualDisk
-from odradek.testing.loop import SimulatedLoop, run
+from odradek.testing.simulation.disk import VirtualDisk
+from odradek.testing.simulation.loop import SimulatedLoop, run
 from tests.server.test_boot import DATA, create_topic, make_broker
 
 

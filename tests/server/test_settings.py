@@ -10,8 +10,8 @@ import pytest
 from odradek.base.errors import StorageError
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.server.cluster.lifecycle import BrokerState
-from odradek.testing.disk import VirtualDisk
-from odradek.testing.loop import SimulatedLoop, run
+from odradek.testing.simulation.disk import VirtualDisk
+from odradek.testing.simulation.loop import SimulatedLoop, run
 from tests.server.test_boot import connect, create_topic, make_broker, result
 
 

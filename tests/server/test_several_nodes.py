@@ -30,10 +30,10 @@ from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 from odradek.protocol.schema import Message
 from odradek.server.cluster.publisher import BrokerPublisher
 from odradek.server.step import StartError
-from odradek.testing.broker import DATA, SimulatedBroker
-from odradek.testing.disk import VirtualDisk
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.broker import DATA, SimulatedBroker
+from odradek.testing.simulation.disk import VirtualDisk
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 
 CLUSTER = "T2RyYWRla1NldmVyYWxOb2Q"
 BOTH, BROKER, CONTROLLER = "broker,controller", "broker", "controller"

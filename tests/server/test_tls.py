@@ -19,7 +19,7 @@ from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.network.tls import client_context, try_handshake
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.security.tls import ListenerKeys, NodeTls
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 from tests.client.certificates import Certificates
 from tests.network.stores import der_of, readers_of_files
 

@@ -13,10 +13,10 @@ from odradek.network.transport import dial
 from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.testing.broker import PORT, SimulatedBroker
-from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
-from odradek.testing.loop import SimulatedClock, SimulatedLoop
-from odradek.testing.network import on_host
+from odradek.testing.simulation.broker import PORT, SimulatedBroker
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
+from odradek.testing.simulation.network import on_host
 
 FIRST, SECOND = "/data", "/data-2"
 PARTITIONS = 4

@@ -1,8 +1,8 @@
 """One seed, one story: a whole broker, its clients and everything that can go wrong for them, on virtual time, network and disk.
 
-A seed chooses the settings (flush policy, segment size, latencies), the load (producers, readers, admin work) and the faults: kills,
-power cuts and orderly restarts, between callbacks or before a given disk operation, also while booting; resets, cuts and slow links.
-At the end everything heals, producers flush, the logs are read back from the disk and `odradek.testing.simulated_history.check` judges.
+A seed chooses the settings (flush policy, segment size, latencies), the load (producers, readers, admin work) and the faults: kills, power
+cuts and orderly restarts, between callbacks or before a given disk operation, also while booting; resets, cuts and slow links. At the end
+everything heals, producers flush, the logs are read back from the disk and `odradek.testing.simulation.simulated_history.check` judges.
 Everything that happens goes into a trace: network deliveries, disk operations, log lines and what the actors saw.
 """
 
@@ -21,13 +21,13 @@ from odradek.client.producer.futures import RecordFuture
 from odradek.client.types import NewTopic
 from odradek.network.transport import ConnectionLost, dial
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from odradek.testing import simulated_history as h
-from odradek.testing.broker import DATA, PORT, BrokerDied, SimulatedBroker
-from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
-from odradek.testing.disk import PowerCut, VirtualDisk
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
-from odradek.testing.network import VirtualNetwork, on_host
-from odradek.testing.trace import Trace, TraceLogHandler
+from odradek.testing.simulation import simulated_history as h
+from odradek.testing.simulation.broker import DATA, PORT, BrokerDied, SimulatedBroker
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
+from odradek.testing.simulation.disk import PowerCut, VirtualDisk
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.network import VirtualNetwork, on_host
+from odradek.testing.simulation.trace import Trace, TraceLogHandler
 
 KILLS, FLUSHED, UNFLUSHED = "kills", "flushed", "unflushed"
 """What ends the broker: kills only; power cuts too, with flush.messages=1; power cuts too, with Kafka's default of not flushing."""

@@ -9,10 +9,10 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.client.types import NewTopic
-from odradek.testing.broker import BrokerDied, SimulatedBroker
-from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.broker import BrokerDied, SimulatedBroker
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 
 
 async def _write(loop: SimulatedLoop, broker: SimulatedBroker, values: list[bytes]) -> list[int]:

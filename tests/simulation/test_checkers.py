@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.ids import TopicPartition
-from odradek.testing import simulated_history as h
+from odradek.testing.simulation import simulated_history as h
 
 P = TopicPartition("topic", 0)
 

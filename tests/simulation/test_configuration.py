@@ -14,10 +14,10 @@ from odradek.base.ids import TopicPartition
 from odradek.client.types import ConfigChange, ConfigResource, NewTopic
 from odradek.server.upkeep.jobs import Jobs
 from odradek.storage.log import Log
-from odradek.testing.broker import SimulatedBroker
-from odradek.testing.clients import SimulatedAdmin, SimulatedProducer
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.broker import SimulatedBroker
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 
 KEY = TopicPartition("topic", 0)
 TOPIC, NODE, CLUSTER = ConfigResource("topic", "topic"), ConfigResource("broker", "1"), ConfigResource("broker", "")

@@ -9,8 +9,8 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.client.types import NewTopic
-from odradek.testing.cluster import SimulatedCluster
-from odradek.testing.loop import SimulatedLoop, run
+from odradek.testing.simulation.cluster import SimulatedCluster
+from odradek.testing.simulation.loop import SimulatedLoop, run
 
 A, B = "/a", "/b"
 PATIENCE = {"retry_backoff_max_ms": 500, "request_timeout_ms": 3000, "default_api_timeout_ms": 8000}

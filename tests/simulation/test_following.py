@@ -11,9 +11,9 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.storage.log import Log
-from odradek.testing.clients import SimulatedConsumer, SimulatedProducer
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.clients import SimulatedConsumer, SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 from tests.server.test_several_nodes import BOTH, Cluster
 
 TOPIC = "orders"

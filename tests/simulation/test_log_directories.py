@@ -17,9 +17,9 @@ from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, 
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.server.cluster.channel import InterBrokerChannel
-from odradek.testing.broker import BrokerDied
-from odradek.testing.disk import CHANGES, EVERYTHING
-from odradek.testing.loop import SimulatedLoop, run
+from odradek.testing.simulation.broker import BrokerDied
+from odradek.testing.simulation.disk import CHANGES, EVERYTHING
+from odradek.testing.simulation.loop import SimulatedLoop, run
 from tests.simulation.directories import FIRST, PARTITIONS, SECOND, World
 
 

@@ -13,10 +13,10 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.types.security import ClientQuotaAlteration, ClientQuotaEntity
 from odradek.client.types import NewTopic
-from odradek.testing.broker import SimulatedBroker
-from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.broker import SimulatedBroker
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 
 VALUE = b"v" * 8_000
 MODEST = ClientQuotaEntity(client_id="modest")

@@ -7,9 +7,9 @@ import asyncio
 from odradek.base.ids import TopicPartition
 from odradek.client.types import NewTopic
 from odradek.storage.checkpoints import read_offset_checkpoint
-from odradek.testing.broker import DATA
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.broker import DATA
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 from tests.simulation.test_configuration import CLUSTER, KEY, World
 
 DIRECTORY = f"{DATA}/topic-0"

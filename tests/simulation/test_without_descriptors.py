@@ -9,10 +9,10 @@ import random
 import pytest
 
 from odradek.client.types import NewTopic
-from odradek.testing.clients import SimulatedAdmin, SimulatedProducer
-from odradek.testing.disk import Failure
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import on_host
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedProducer
+from odradek.testing.simulation.disk import Failure
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import on_host
 from tests.simulation.directories import FIRST, PARTITIONS, PATIENCE, SECOND, World
 
 OPENS = frozenset({"open", "create", "fsync_dir"})

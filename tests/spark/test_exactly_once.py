@@ -22,7 +22,7 @@ from odradek.spark.decisions import Sink, SinkConflict, TaskId  # noqa: E402
 from odradek.spark.exactly_once import HalfWritten, PreparedRows  # noqa: E402
 from odradek.spark.options import write_options  # noqa: E402
 from odradek.spark.sink import Written, prepare_rows  # noqa: E402
-from odradek.testing.embedded import unique_name  # noqa: E402
+from odradek.testing.kit.embedded import unique_name  # noqa: E402
 from tests.client.conftest import CONFIG  # noqa: E402
 
 

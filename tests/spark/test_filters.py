@@ -37,7 +37,7 @@ from odradek.spark.filters import narrowing
 from odradek.spark.needed_ranges import Narrowing
 from odradek.spark.options import read_options
 from odradek.spark.ranges import OffsetRange
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 
 _PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(3)]
 _ROWS = 6

@@ -26,7 +26,7 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.cli.main import COMMANDS
 from odradek.client import Admin, Consumer, ConsumerRecord
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.kit.embedded import EmbeddedBroker
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()

@@ -28,7 +28,7 @@ from odradek.spark.planning import Planner, open_consumer  # noqa: E402
 from odradek.spark.ranges import TOPIC_IDS, DataLoss, OffsetRange  # noqa: E402
 from odradek.spark.sink import write_rows  # noqa: E402
 from odradek.spark.stream import StreamReader  # noqa: E402
-from odradek.testing.embedded import EmbeddedBroker  # noqa: E402
+from odradek.testing.kit.embedded import EmbeddedBroker  # noqa: E402
 
 
 @pytest.fixture(scope="module")

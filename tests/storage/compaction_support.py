@@ -18,7 +18,7 @@ from odradek.storage.compaction.throttle import Throttle
 from odradek.storage.log import Log
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import NOW_MS, PARTITION, TOPIC_ID, marker, read_bytes, topic_config
 from tests.storage.test_model import _no_broker as no_broker

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.append import UnexpectedAppendOffsetError
 from odradek.storage.log import Log
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import DIRECTORY, NOW_MS, batch, marker, open_log, topic_config
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from odradek.records.batch import Record
 from odradek.records.compression import Compression
-from odradek.testing.disk import PowerCut, VirtualDisk
+from odradek.testing.simulation.disk import PowerCut, VirtualDisk
 from tests.storage.compaction_support import Cleanery, batches_of, compact_config
 
 KEYS = "abcdef"

@@ -13,7 +13,7 @@ from odradek.storage.compaction.writer import CleanedSegment
 from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX
 from odradek.storage.segment import SegmentLimits
 from odradek.storage.txn_index import AbortedTransaction
-from odradek.testing.disk import NONE, VirtualDisk
+from odradek.testing.simulation.disk import NONE, VirtualDisk
 
 NOW = 1_700_000_000_000
 

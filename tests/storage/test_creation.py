@@ -16,7 +16,7 @@ from odradek.storage.creation import LogCreation, WantedLog
 from odradek.storage.loader import load_log
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import TOPIC_ID, batch, topic_config
 from tests.storage.test_model import _no_broker

@@ -11,7 +11,7 @@ from pathlib import Path
 from odradek.base.ids import TopicPartition
 from odradek.storage.disk import OsDisk
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery
 from tests.storage.support import batch, open_log, read_all, read_bytes, topic_config

@@ -10,7 +10,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
-from odradek.testing.disk import NONE, VirtualDisk
+from odradek.testing.simulation.disk import NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import DIRECTORY, PARTITION, batch, marker, open_log, read_all, topic_config
 

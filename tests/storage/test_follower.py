@@ -23,7 +23,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.producer_snapshot import ProducerSnapshotEntry, encode_snapshot
 from odradek.storage.starting_state import StartingState, starting_state
-from odradek.testing.disk import ALL, NONE, PREFIX, SUBSET, VirtualDisk
+from odradek.testing.simulation.disk import ALL, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.campaigns.crash_model import Found
 from tests.clock import ManualClock
 from tests.storage.support import PARTITION, TOPIC_ID, batch, marker, open_log, open_transactions, topic_config

@@ -17,7 +17,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_directory import LogDirectory
 from odradek.storage.log_manager import LogManager
 from odradek.storage.options import LogOptions
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import TOPIC_ID, batch, topic_config
 from tests.storage.test_model import _no_broker

@@ -11,7 +11,7 @@ from odradek.records.batch import check_crc, decode_records, iter_headers
 from odradek.records.compression import Compression
 from odradek.storage.append import AppendOrigin, RecordValidationError, UnexpectedAppendOffsetError
 from odradek.storage.log import Log
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import DIRECTORY, NOW_MS, batch, marker, open_log, read_all, read_bytes, topic_config
 

@@ -22,7 +22,7 @@ from odradek.storage.meta_properties import (
     write_meta_properties,
 )
 from odradek.storage.names import parse_directory_name
-from odradek.testing.disk import DIRECTORIES, NONE, VirtualDisk
+from odradek.testing.simulation.disk import DIRECTORIES, NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import PARTITION, TOPIC_ID, batch, read_all, topic_config
 from tests.storage.test_model import _no_broker

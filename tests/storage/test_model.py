@@ -12,7 +12,7 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import PARTITION, TOPIC_ID, batch, read_all, topic_config
 

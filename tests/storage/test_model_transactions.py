@@ -21,7 +21,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
 from odradek.storage.txn_index import AbortedTransaction
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.log_model import (
     Producer,

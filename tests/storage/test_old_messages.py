@@ -9,7 +9,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import iter_headers
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import DIRECTORY, NOW_MS, batch, open_log, read_all, read_bytes, topic_config
 

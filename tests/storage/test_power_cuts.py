@@ -11,7 +11,7 @@ from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.txn_index import AbortedTransaction
-from odradek.testing.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
+from odradek.testing.simulation.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, compact_config, latest
 from tests.storage.support import DIRECTORY, PARTITION, TOPIC_ID, append_transactions, batch, marker, open_log, read_all, topic_config

@@ -10,7 +10,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import batch, marker, open_log, open_transactions, topic_config
 

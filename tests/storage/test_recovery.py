@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from odradek.base.errors import StorageError
 from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
-from odradek.testing.disk import NONE, VirtualDisk
+from odradek.testing.simulation.disk import NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import DIRECTORY, NOW_MS, append_transactions, batch, marker, open_log, read_all, topic_config
 

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.recovery import recent_batches
-from odradek.testing.disk import NONE, VirtualDisk
+from odradek.testing.simulation.disk import NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import batch, open_log, topic_config
 

@@ -9,7 +9,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import read_header
 from odradek.records.compression import Compression
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import NOW_MS, batch, open_log, read_bytes, topic_config
 

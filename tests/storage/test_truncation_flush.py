@@ -13,7 +13,7 @@ from odradek.storage.checkpoints import read_offset_checkpoint
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.truncation_flush import Hardening
-from odradek.testing.disk import VirtualDisk
+from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import DIRECTORY, PARTITION, TOPIC_ID, batch, open_log, read_all, topic_config
 from tests.storage.test_model import _no_broker as no_broker

@@ -10,10 +10,10 @@ from odradek.base.errors import ConfigError, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.types import NewTopic
 from odradek.config.broker import standalone_config
-from odradek.testing.cluster import SimulatedCluster
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import VirtualNetwork
-from odradek.testing.node import SimulatedNode
+from odradek.testing.simulation.cluster import SimulatedCluster
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import VirtualNetwork
+from odradek.testing.simulation.node import SimulatedNode
 
 
 async def _create(cluster: SimulatedCluster, topic: str, factor: int = 1) -> None:

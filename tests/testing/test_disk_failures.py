@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from odradek.testing.disk import CHANGES, VirtualDisk
+from odradek.testing.simulation.disk import CHANGES, VirtualDisk
 
 
 def test_only_the_operations_under_the_prefix_fail_and_only_until_it_is_lifted() -> None:

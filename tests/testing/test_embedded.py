@@ -12,9 +12,9 @@ from odradek.base.errors import ConfigError, StorageError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, ConfigResource, Consumer, NewTopic, Producer
 from odradek.server.start.quorum import CatchUp
-from odradek.testing.disk import VirtualDisk
-from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster
-from odradek.testing.temporary import ReservedPort
+from odradek.testing.kit.embedded import EmbeddedBroker, EmbeddedCluster
+from odradek.testing.kit.temporary import ReservedPort
+from odradek.testing.simulation.disk import VirtualDisk
 
 
 def _round_trip(bootstrap_servers: str, value: bytes) -> int:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.testing.embedded import EmbeddedCluster
+from odradek.testing.kit.embedded import EmbeddedCluster
 
 
 def _create(servers: str, topic: str, factor: int) -> None:

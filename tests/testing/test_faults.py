@@ -21,8 +21,8 @@ from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.registry import request_class, response_class
 from odradek.testing import EmbeddedBroker, FaultError, TestingError, Topic
-from odradek.testing.faults import Action, RuleBook, new_rule
-from odradek.testing.partition_split import names_topics, partition_errors
+from odradek.testing.kit.faults import Action, RuleBook, new_rule
+from odradek.testing.kit.partition_split import names_topics, partition_errors
 from tests.testing.wire import Wire, errors_in, sample
 
 SERVED = [api for api in APIS if api.stands_on(BROKER)]

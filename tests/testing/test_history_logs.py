@@ -9,11 +9,11 @@ import pytest
 
 from odradek.client import Admin, NewTopic, Producer
 from odradek.records.batch import BatchHeader
-from odradek.testing.embedded import EmbeddedBroker
 from odradek.testing.history import Recorder, Send, check, read_history
 from odradek.testing.history.__main__ import main
 from odradek.testing.history.final_read import decode_value, final_read
 from odradek.testing.history.logs import LoggedBatch, check_log, check_replicas, read_batches
+from odradek.testing.kit.embedded import EmbeddedBroker
 
 
 def _batch(offset: int, count: int = 1, *, epoch: int = 0, producer: int = 7, producer_epoch: int = 0, sequence: int = 0) -> LoggedBatch:

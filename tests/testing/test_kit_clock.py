@@ -18,9 +18,9 @@ from odradek.protocol.messages.describe_producers import DescribeProducersReques
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.testing import AsyncEmbeddedBroker, EmbeddedBroker, EmbeddedCluster
-from odradek.testing.embedded import unique_name
-from odradek.testing.kit_clock import AdjustableClock
-from odradek.testing.node_thread import NodeLoop
+from odradek.testing.kit.embedded import unique_name
+from odradek.testing.kit.kit_clock import AdjustableClock
+from odradek.testing.kit.node_thread import NodeLoop
 from tests.testing.wire import Wire
 
 

@@ -21,7 +21,7 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.testing import AsyncEmbeddedBroker, AsyncEmbeddedCluster, EmbeddedBroker, EmbeddedCluster, TestingError, Topic
-from odradek.testing.temporary import ReservedPort, free_ports
+from odradek.testing.kit.temporary import ReservedPort, free_ports
 from tests.testing.wire import Wire
 
 ROOT = Path(__file__).parents[2]

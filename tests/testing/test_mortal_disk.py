@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from odradek.storage.disk import OsDisk
-from odradek.testing.node_thread import MortalDisk
+from odradek.testing.kit.node_thread import MortalDisk
 
 
 def _descriptors(folder: Path) -> list[str]:

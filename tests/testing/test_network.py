@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import VirtualNetwork, on_host
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import VirtualNetwork, on_host
 
 
 class Small(asyncio.BufferedProtocol):

@@ -13,9 +13,9 @@ import pytest
 
 import odradek
 from odradek.testing import EmbeddedBroker
-from odradek.testing.cluster import SimulatedCluster
-from odradek.testing.controls import Faults
+from odradek.testing.kit.controls import Faults
 from odradek.testing.pytest_plugin import pytest_configure
+from odradek.testing.simulation.cluster import SimulatedCluster
 
 ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("testing", "simulation")}

@@ -10,7 +10,7 @@ from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
-from odradek.testing.partition_split import names_topics, overlay, partition_errors, says, split
+from odradek.testing.kit.partition_split import names_topics, overlay, partition_errors, says, split
 
 TopicData, PartitionData = ProduceRequest.TopicProduceData, ProduceRequest.PartitionProduceData
 

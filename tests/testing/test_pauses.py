@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import VirtualNetwork, on_host
-from odradek.testing.process import SimulatedProcess
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import VirtualNetwork, on_host
+from odradek.testing.simulation.process import SimulatedProcess
 
 
 class Stage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from odradek.testing.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
+from odradek.testing.simulation.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
 
 
 def test_names_and_data_survive_as_asked() -> None:

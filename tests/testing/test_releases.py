@@ -14,7 +14,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.testing import EmbeddedBroker
-from odradek.testing.releases import RELEASES, ReleaseError, release
+from odradek.testing.kit.releases import RELEASES, ReleaseError, release
 from tests.testing.wire import Wire
 
 ASK = ApiVersionsRequest(client_software_name="test", client_software_version="1")

@@ -10,11 +10,11 @@ from odradek.client.types import NewTopic
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from odradek.testing.broker import SimulatedBroker
-from odradek.testing.clients import SimulatedAdmin, SimulatedProducer
-from odradek.testing.loop import SimulatedLoop, run
-from odradek.testing.network import VirtualNetwork, on_host
-from odradek.testing.wiretap import TappedRequest, WireTap
+from odradek.testing.simulation.broker import SimulatedBroker
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedProducer
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.network import VirtualNetwork, on_host
+from odradek.testing.simulation.wiretap import TappedRequest, WireTap
 
 _HEADER = encode_request_header(ApiKey.API_VERSIONS, 0, 1, "client")
 _API_VERSIONS = len(_HEADER).to_bytes(4, "big") + _HEADER

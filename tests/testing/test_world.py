@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from odradek.testing.disk import VirtualDisk
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, SimulationStalled, run
-from odradek.testing.network import VirtualNetwork, on_host
+from odradek.testing.simulation.disk import VirtualDisk
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, SimulationStalled, run
+from odradek.testing.simulation.network import VirtualNetwork, on_host
 
 
 def test_a_virtual_hour_passes_at_once_and_timers_fire_in_order() -> None:

@@ -1,8 +1,8 @@
 """File system as an argument.
 
-Code that writes files receives a `Disk`. `storage.disk.OsDisk` is the real one. `testing.disk.VirtualDisk` keeps everything in memory,
-knows what has been fsynced, can lose the rest and can fail on demand. Paths are plain `str`. All methods raise `OSError` (with `errno`)
-exactly as the operating system would.
+Code that writes files receives a `Disk`. `storage.disk.OsDisk` is the real one. `testing.simulation.disk.VirtualDisk` keeps everything in
+memory, knows what has been fsynced, can lose the rest and can fail on demand. Paths are plain `str`. All methods raise `OSError` (with
+`errno`) exactly as the operating system would.
 """
 
 from __future__ import annotations

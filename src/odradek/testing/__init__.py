@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odradek.testing.aio import AsyncEmbeddedBroker, AsyncEmbeddedCluster
-    from odradek.testing.controls import Fault
-    from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster, EmbeddedNode, TestingError, Topic
-    from odradek.testing.faults import FaultError
-    from odradek.testing.schema_registry import SchemaRegistryServer
+    from odradek.testing.kit.aio import AsyncEmbeddedBroker, AsyncEmbeddedCluster
+    from odradek.testing.kit.controls import Fault
+    from odradek.testing.kit.embedded import EmbeddedBroker, EmbeddedCluster, EmbeddedNode, TestingError, Topic
+    from odradek.testing.kit.faults import FaultError
+    from odradek.testing.kit.schema_registry import SchemaRegistryServer
 
 _PLACES = {
     "AsyncEmbeddedBroker": "aio",
@@ -48,4 +48,4 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{place}"), name)
+    return getattr(import_module(f"{__name__}.kit.{place}"), name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster
+    from odradek.testing.kit.embedded import EmbeddedBroker, EmbeddedCluster
 
 _MARK = "odradek"
 _PACKAGES = ("odradek.", "pyspark_odradek", "pyspark_odradek_log")
@@ -182,13 +182,13 @@ def _tidied(node: Any) -> bool:
 
 
 def _new_broker(wish: _Wish) -> EmbeddedBroker:
-    from odradek.testing.embedded import EmbeddedBroker
+    from odradek.testing.kit.embedded import EmbeddedBroker
 
     return EmbeddedBroker(dict(wish.settings), version=wish.version, process=wish.process, memory=wish.memory)
 
 
 def _new_cluster(wish: _Wish) -> EmbeddedCluster:
-    from odradek.testing.embedded import EmbeddedCluster
+    from odradek.testing.kit.embedded import EmbeddedCluster
 
     if wish.version is not None:
         raise pytest.UsageError("odradek_cluster cannot imitate an older release: version= is only for odradek_broker")
@@ -258,7 +258,7 @@ def odradek_topic(request: pytest.FixtureRequest, odradek_broker: EmbeddedBroker
     """Yield the name of a new topic on `odradek_broker`, deleted after the test. The mark's `partitions` and `configs` apply to the
     topic.
     """
-    from odradek.testing.embedded import unique_name
+    from odradek.testing.kit.embedded import unique_name
 
     wish = _wish(request.config, request.node)
     name = odradek_broker.create_topic(unique_name(), wish.partitions, configs=dict(wish.configs))

@@ -17,7 +17,7 @@ import pytest
 from odradek.client.schemas import AsyncSchemaRegistry, JsonSerializer, RegistryDecoder, Schema, SchemaRegistry
 from odradek.client.schemas.cache import Cache
 from odradek.testing import SchemaRegistryServer
-from odradek.testing.schema_registry import RegistryRequest
+from odradek.testing.kit.schema_registry import RegistryRequest
 from tests.client.certificates import Certificates
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -1,7 +1,7 @@
 """Planted bugs of testing."""
 
 ROWS = {
-    "testing/disk.py": [
+    "testing/simulation/disk.py": [
         ("self.unsynced.append((size, None))", "pass", "crash tests never lose an unsynced truncation"),
     ],
     "testing/history/brokers.py": [
@@ -11,7 +11,7 @@ ROWS = {
             "a partition that stops taking records is never unavailable",
         ),
     ],
-    "testing/node_thread.py": [
+    "testing/kit/node_thread.py": [
         ("    for life in list(_lives):\n        life.forget()\n", "", "a forked child keeps ports and locks"),
     ],
 }

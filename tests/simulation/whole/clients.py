@@ -18,8 +18,8 @@ from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLe
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from odradek.testing.cluster import CONTROLLER_PORT
 from odradek.testing.history import Assigned, MemoryRecorder, Poll, Send
+from odradek.testing.simulation.cluster import CONTROLLER_PORT
 from tests.simulation.whole.plan import ELR, SINK
 from tests.simulation.whole.requests import Requests, pause
 

@@ -7,8 +7,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.testing.cluster import DATA
-from odradek.testing.node import BrokerDied
+from odradek.testing.simulation.cluster import DATA
+from odradek.testing.simulation.node import BrokerDied
 from tests.simulation.whole.plan import FLUSHED, KILLS, UNFLUSHED
 
 if TYPE_CHECKING:

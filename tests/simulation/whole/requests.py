@@ -11,7 +11,7 @@ from odradek.network.transport import ClientConnection, ConnectionLost, dial
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.schema import Message
-from odradek.testing.cluster import PORT, SimulatedCluster
+from odradek.testing.simulation.cluster import PORT, SimulatedCluster
 
 R = TypeVar("R", bound=Message)
 

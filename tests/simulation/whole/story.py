@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.base.errors import OdradekError
 from odradek.client.types import NewTopic
-from odradek.testing.cluster import SimulatedCluster
-from odradek.testing.disk import PowerCut
 from odradek.testing.history import Event, MemoryRecorder
-from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
-from odradek.testing.network import VirtualNetwork, on_host
-from odradek.testing.trace import Trace, TraceLogHandler
-from odradek.testing.wiretap import WireTap
+from odradek.testing.simulation.cluster import SimulatedCluster
+from odradek.testing.simulation.disk import PowerCut
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.network import VirtualNetwork, on_host
+from odradek.testing.simulation.trace import Trace, TraceLogHandler
+from odradek.testing.simulation.wiretap import WireTap
 from tests.simulation.whole import clients, groups, transactions
 from tests.simulation.whole.faults import Faults
 from tests.simulation.whole.invariants.controller import ControllerPromises

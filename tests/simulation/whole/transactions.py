@@ -20,8 +20,8 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, In
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from odradek.records.batch import encode_batch
-from odradek.testing.clients import SimulatedConsumer
 from odradek.testing.history import Assigned, Commit, Poll, Send
+from odradek.testing.simulation.clients import SimulatedConsumer
 from tests.simulation.whole.clients import PATIENCE, value_of
 from tests.simulation.whole.groups import fetch_committed, fetch_positions
 from tests.simulation.whole.invariants.coordinators import copied

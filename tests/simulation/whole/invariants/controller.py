@@ -15,7 +15,7 @@ from odradek.controller.kraft.records import decode_batches
 from odradek.metadata.registrations import NO_LEADER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
-from odradek.testing.wiretap import TappedRequest
+from odradek.testing.simulation.wiretap import TappedRequest
 
 if TYPE_CHECKING:
     from odradek.controller.kraft import KRaftNode

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from odradek.base.errors import KafkaError
 from odradek.records.batch import BatchHeader, check_crc, iter_headers
-from odradek.testing.disk import VirtualDisk
 from odradek.testing.history.logs import LoggedBatch
+from odradek.testing.simulation.disk import VirtualDisk
 
 
 class LogCursor:

@@ -13,8 +13,8 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 from odradek.records.batch import BatchHeader
-from odradek.testing.cluster import DATA
-from odradek.testing.wiretap import TappedRequest
+from odradek.testing.simulation.cluster import DATA
+from odradek.testing.simulation.wiretap import TappedRequest
 from tests.simulation.whole.invariants.logs import LogCursor
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
-from odradek.testing.cluster import DATA
 from odradek.testing.history.logs import check_log, compare_logs
+from odradek.testing.simulation.cluster import DATA
 from tests.simulation.whole.invariants.logs import batches_in
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.api_keys import ApiKey
-from odradek.testing.cluster import CONTROLLER_PORT
-from odradek.testing.wiretap import TappedRequest
+from odradek.testing.simulation.cluster import CONTROLLER_PORT
+from odradek.testing.simulation.wiretap import TappedRequest
 
 if TYPE_CHECKING:
     from tests.simulation.whole.story import Story

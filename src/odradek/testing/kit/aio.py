@@ -16,14 +16,14 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
-from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster, Topic
-from odradek.testing.embedded_node import CALL_S, START_S
+from odradek.testing.kit.embedded import EmbeddedBroker, EmbeddedCluster, Topic
+from odradek.testing.kit.embedded_node import CALL_S, START_S
 
 if TYPE_CHECKING:
     import os
 
-    from odradek.testing.controls import Faults
-    from odradek.testing.faults import ApiName
+    from odradek.testing.kit.controls import Faults
+    from odradek.testing.kit.faults import ApiName
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 from odradek.base.clock import READING_TURNS
 from odradek.base.disk import Disk
 from odradek.storage.disk import OsDirectoryLock, OsDisk, OsFile
-from odradek.testing.node_agent import NodeAgent, NodeSpec, TestingError
+from odradek.testing.kit.node_agent import NodeAgent, NodeSpec, TestingError
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -16,7 +16,7 @@ from odradek.client.producer.aio import AsyncProducer
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.hooks import Given
 from odradek.client.settings.config import Setting
-from odradek.testing.loop import SimulatedClock
+from odradek.testing.simulation.loop import SimulatedClock
 
 
 class SimulatedProducer(AsyncProducer):

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from odradek.testing.schema_store import SchemaStore, StoreError
+from odradek.testing.kit.schema_store import SchemaStore, StoreError
 
 _MAX_BODY: Final = 8 << 20
 _IDLE_S: Final = 30

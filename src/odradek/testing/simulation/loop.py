@@ -1,9 +1,9 @@
 """Event loop on virtual time.
 
 `SimulatedLoop` is asyncio's selector event loop with three parts replaced. Its clock is a number that jumps to the next timer when nothing
-is ready to run. Its executor runs calls inline. Its network is `testing.network`. A virtual hour takes microseconds, and only the program
-and the seed decide the order of events. Callbacks and tasks of a `SimulatedProcess` end when the process ends, and wait while the process
-is paused.
+is ready to run. Its executor runs calls inline. Its network is `testing.simulation.network`. A virtual hour takes microseconds, and only
+the program and the seed decide the order of events. Callbacks and tasks of a `SimulatedProcess` end when the process ends, and wait while
+the process is paused.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from functools import partial
 from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack
 
 from odradek.base.clock import TimerHandle
-from odradek.testing.network import VirtualNetwork
-from odradek.testing.process import ProcessHandle, ProcessTimer, SimulatedProcess, process_of
+from odradek.testing.simulation.network import VirtualNetwork
+from odradek.testing.simulation.process import ProcessHandle, ProcessTimer, SimulatedProcess, process_of
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

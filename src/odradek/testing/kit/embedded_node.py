@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.testing.controls import ClockControl, Faults
-from odradek.testing.faults import ApiName, api_key
-from odradek.testing.node_agent import NodeSpec, TestingError, count_of
-from odradek.testing.node_process import NodeProcess
-from odradek.testing.node_thread import NodeThread
-from odradek.testing.temporary import HOST
+from odradek.testing.kit.controls import ClockControl, Faults
+from odradek.testing.kit.faults import ApiName, api_key
+from odradek.testing.kit.node_agent import NodeSpec, TestingError, count_of
+from odradek.testing.kit.node_process import NodeProcess
+from odradek.testing.kit.node_thread import NodeThread
+from odradek.testing.kit.temporary import HOST
 
 if TYPE_CHECKING:
     from odradek.base.disk import Disk
-    from odradek.testing.gate import RequestKind
+    from odradek.testing.kit.gate import RequestKind
 
 START_S: Final = 60.0
 CALL_S: Final = 30.0
@@ -169,7 +169,7 @@ class EmbeddedNode:
             raise TestingError("the broker belongs to the process from which this process was forked")
 
     def call(self, name: str, *arguments: Any, timeout_s: float | None = None) -> Any:
-        """Call the method `do_<name>` of the node's agent (`testing.node_agent`), and return its result."""
+        """Call the method `do_<name>` of the node's agent (`testing.kit.node_agent`), and return its result."""
         return self._up().call(name, *arguments, timeout_s=timeout_s)
 
     # -- topics and logs -------------------------------------------------------------------------------------------------------------

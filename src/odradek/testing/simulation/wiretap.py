@@ -16,7 +16,7 @@ from odradek.base.errors import ProtocolError
 from odradek.protocol.headers import decode_request_header, decode_response_header
 
 if TYPE_CHECKING:
-    from odradek.testing.network import VirtualNetwork
+    from odradek.testing.simulation.network import VirtualNetwork
 
 Address = tuple[str, int]
 

@@ -27,15 +27,15 @@ from odradek.base.ids import random_uuid, uuid_to_string
 from odradek.config.broker import with_controller_listener
 from odradek.config.definition import setting_text
 from odradek.storage.names import META_PROPERTIES
-from odradek.testing.controls import ClockControl, Faults
-from odradek.testing.embedded_node import CALL_S, START_S, EmbeddedNode
-from odradek.testing.node_agent import NodeSpec, TestingError
-from odradek.testing.releases import release
-from odradek.testing.temporary import HOST, ReservedPort, free_ports, new_directory, remove_directory
+from odradek.testing.kit.controls import ClockControl, Faults
+from odradek.testing.kit.embedded_node import CALL_S, START_S, EmbeddedNode
+from odradek.testing.kit.node_agent import NodeSpec, TestingError
+from odradek.testing.kit.releases import release
+from odradek.testing.kit.temporary import HOST, ReservedPort, free_ports, new_directory, remove_directory
 
 if TYPE_CHECKING:
     from odradek.base.disk import Disk
-    from odradek.testing.releases import Release
+    from odradek.testing.kit.releases import Release
 
 _VOTERS: Final = 3
 _OF_ONE_NODE: Final = ("listeners", "advertised.listeners", "node.id", "broker.id", "log.dirs", "log.dir", "metadata.log.dir")
@@ -359,7 +359,7 @@ class EmbeddedCluster:
 
     def _format(self) -> None:
         from odradek.controller.format import format_storage
-        from odradek.testing.node_thread import MortalDisk
+        from odradek.testing.kit.node_thread import MortalDisk
 
         disk = MortalDisk(sync=not self._place.is_own)
         rng = random.Random()

@@ -1,6 +1,6 @@
 """Node in a separate process, for one life, with the interface of `NodeThread`.
 
-The process ends with its parent, even when the parent is killed: see `testing.node_child` and `testing.temporary`.
+The process ends with its parent, even when the parent is killed: see `testing.kit.node_child` and `testing.kit.temporary`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import odradek
-from odradek.testing.node_agent import NodeSpec, TestingError
-from odradek.testing.pipe import Unpacker, packed
-from odradek.testing.temporary import note_process
+from odradek.testing.kit.node_agent import NodeSpec, TestingError
+from odradek.testing.kit.pipe import Unpacker, packed
+from odradek.testing.kit.temporary import note_process
 
 _PIECE: Final = 65_536
 _PATIENCE_S: Final = 30.0
@@ -56,7 +56,7 @@ class NodeProcess:
         path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
         with theirs, open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "odradek.testing.node_child", str(theirs.fileno())],
+                [sys.executable, "-m", "odradek.testing.kit.node_child", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

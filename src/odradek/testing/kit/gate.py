@@ -22,8 +22,8 @@ from odradek.protocol.headers import decode_request_header, decode_response_head
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.registry import request_class, response_class
-from odradek.testing.faults import Action, Rule, RuleBook, is_node
-from odradek.testing.partition_split import overlay, partition_errors, says, split
+from odradek.testing.kit.faults import Action, Rule, RuleBook, is_node
+from odradek.testing.kit.partition_split import overlay, partition_errors, says, split
 
 if TYPE_CHECKING:
     from odradek.handlers.services import Services
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from odradek.protocol.headers import RequestHeader
     from odradek.protocol.schema import Message
     from odradek.server.requests.dispatch import Dispatcher
-    from odradek.testing.releases import Release
+    from odradek.testing.kit.releases import Release
 
 _SESSIONLESS: Final = -1
 """Epoch of a fetch without a session (FetchMetadata.FINAL_EPOCH)."""

@@ -25,11 +25,11 @@ from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from odradek.providers.resolving import resolve_broker
 from odradek.server.start.broker import Broker
 from odradek.storage.names import META_PROPERTIES
-from odradek.testing.faults import Rule, is_node
-from odradek.testing.gate import Gate, RequestKind
-from odradek.testing.kit_clock import AdjustableClock
-from odradek.testing.releases import Release
-from odradek.testing.temporary import HOST
+from odradek.testing.kit.faults import Rule, is_node
+from odradek.testing.kit.gate import Gate, RequestKind
+from odradek.testing.kit.kit_clock import AdjustableClock
+from odradek.testing.kit.releases import Release
+from odradek.testing.kit.temporary import HOST
 
 if TYPE_CHECKING:
     from odradek.base.disk import Disk
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from odradek.protocol.schema import Message
     from odradek.server.requests.dispatch import Dispatcher
     from odradek.storage.log import Log
-    from odradek.testing.node_thread import NodeLoop
+    from odradek.testing.kit.node_thread import NodeLoop
 
 _CREATE_VERSION: Final = 7
 _DELETE_VERSION: Final = 6

@@ -1,6 +1,6 @@
 """Rules for faults of a test broker, and the match of requests against the rules in the order in which they were added.
 
-Rules are plain values without a reference to a broker, so that they can be sent to a broker in another process. `testing.gate` acts on
+Rules are plain values without a reference to a broker, so that they can be sent to a broker in another process. `testing.kit.gate` acts on
 them.
 """
 

@@ -5,9 +5,9 @@ schedules, dials or listens on belongs to that process. After `kill` the loop ru
 after SIGKILL. The process keeps references to its tasks, so that the garbage collector does not close a coroutine (and run its clean-up) in
 the middle of the simulation. `SimulatedLoop` cancels the tasks at the end.
 
-A paused process (SIGSTOP, a suspended virtual machine) runs nothing, while its sockets receive bytes (`testing.network`) and the clock goes
-on. It resumes like an event loop that was stopped while it waited for events: first handles that were ready, then events of its sockets,
-then due timers.
+A paused process (SIGSTOP, a suspended virtual machine) runs nothing, while its sockets receive bytes (`testing.simulation.network`) and the
+clock goes on. It resumes like an event loop that was stopped while it waited for events: first handles that were ready, then events of its
+sockets, then due timers.
 """
 
 from __future__ import annotations

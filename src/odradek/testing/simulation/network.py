@@ -19,10 +19,10 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
-from odradek.testing.process import ProcessHandle, process_of
+from odradek.testing.simulation.process import ProcessHandle, process_of
 
 if TYPE_CHECKING:
-    from odradek.testing.loop import SimulatedLoop
+    from odradek.testing.simulation.loop import SimulatedLoop
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

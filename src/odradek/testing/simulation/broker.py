@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.config.broker import standalone_config
-from odradek.testing.disk import VirtualDisk
-from odradek.testing.loop import SimulatedLoop
-from odradek.testing.node import BrokerDied, SimulatedNode
-from odradek.testing.trace import Trace
+from odradek.testing.simulation.disk import VirtualDisk
+from odradek.testing.simulation.loop import SimulatedLoop
+from odradek.testing.simulation.node import BrokerDied, SimulatedNode
+from odradek.testing.simulation.trace import Trace
 
 DATA = "/data"
 PORT = 9092

@@ -30,11 +30,11 @@ from odradek.config.broker import BrokerConfig
 from odradek.controller.format import format_storage
 from odradek.controller.kraft import KRaftNode
 from odradek.metadata.image import MetadataImage
-from odradek.testing.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
-from odradek.testing.loop import EPOCH_MS, SimulatedClock, SimulatedLoop
-from odradek.testing.network import on_host
-from odradek.testing.node import BrokerDied, SimulatedNode
-from odradek.testing.trace import Trace
+from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
+from odradek.testing.simulation.loop import EPOCH_MS, SimulatedClock, SimulatedLoop
+from odradek.testing.simulation.network import on_host
+from odradek.testing.simulation.node import BrokerDied, SimulatedNode
+from odradek.testing.simulation.trace import Trace
 
 DATA = "/data"
 PORT, CONTROLLER_PORT = 9092, 9093

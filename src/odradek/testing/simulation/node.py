@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from odradek.base.errors import OdradekError
 from odradek.config.broker import standalone_config
 from odradek.server.start.broker import Broker
-from odradek.testing.disk import PowerCut, VirtualDisk
-from odradek.testing.loop import SimulatedClock, SimulatedLoop
-from odradek.testing.network import on_host
-from odradek.testing.process import SimulatedProcess
-from odradek.testing.trace import Trace
+from odradek.testing.simulation.disk import PowerCut, VirtualDisk
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
+from odradek.testing.simulation.network import on_host
+from odradek.testing.simulation.process import SimulatedProcess
+from odradek.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig

@@ -1,4 +1,4 @@
-"""Process of a test broker: `python -m odradek.testing.node_child FD`, started by `testing.node_process`.
+"""Process of a test broker: `python -m odradek.testing.kit.node_child FD`, started by `testing.kit.node_process`.
 
 The process serves until the parent tells it to stop, or until the parent is gone: then the socket to the parent ends.
 """
@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from odradek.network.descriptors import raise_limit
-from odradek.testing.node_agent import NodeAgent, NodeSpec
-from odradek.testing.node_thread import MortalDisk, NodeLoop
-from odradek.testing.pipe import Unpacker, packed, packed_error
+from odradek.testing.kit.node_agent import NodeAgent, NodeSpec
+from odradek.testing.kit.node_thread import MortalDisk, NodeLoop
+from odradek.testing.kit.pipe import Unpacker, packed, packed_error
 
 _PIECE: Final = 65_536
 _ORPHAN_S: Final = 1.0

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from odradek.testing.faults import Action, ApiName, Rule, new_rule
-from odradek.testing.node_agent import TestingError
+from odradek.testing.kit.faults import Action, ApiName, Rule, new_rule
+from odradek.testing.kit.node_agent import TestingError
 
 if TYPE_CHECKING:
     from odradek.base.errors import ErrorCode

@@ -22,7 +22,7 @@ def packed_error(error: BaseException) -> BaseException:
             return error
     except Exception:
         pass
-    from odradek.testing.node_agent import TestingError
+    from odradek.testing.kit.node_agent import TestingError
 
     return TestingError(f"{type(error).__name__}: {error}")
 

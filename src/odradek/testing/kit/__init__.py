@@ -1,0 +1,1 @@
+"""Test kit: embedded brokers and clusters, their faults, clock and schema registry."""

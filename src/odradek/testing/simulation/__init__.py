@@ -1,0 +1,1 @@
+"""Simulation: whole nodes on virtual time, network and disks."""
