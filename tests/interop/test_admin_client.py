@@ -415,7 +415,7 @@ def test_transactions(peer: BrokerProcess, admin: Admin, topic: str) -> None:
     assert admin.list_transactions(duration_ms=3_600_000) == []
     assert [each.transactional_id for each in admin.list_transactions(transactional_id_pattern="t.")] == ["tx"]
     assert admin.list_transactions(transactional_id_pattern="t") == []
-    with pytest.raises(ValueError, match="none of Empty"):
+    with pytest.raises(ValueError, match="must be one of Empty"):
         admin.list_transactions(states=["open"])
     for broker_id in (None, 1):
         found = admin.try_describe_producers([partition, TopicPartition(topic, 1)], broker_id=broker_id)
