@@ -310,6 +310,10 @@ class ConsumerEngine:
         With `topic_id` the offsets count as read from the topic with that id.
         """
         self.assign([])
+        known = self.cluster.metadata.view.topics.get(partition.topic)
+        if topic_id is not None and known is not None and known.topic_id != topic_id:
+            # The view may be older than the offsets. Only a later response shows whether their topic was deleted and created again.
+            self.cluster.metadata.forget(partition.topic)
         self.assign([partition])
         self.fetcher.positions[partition].stop_offset = stop
         self.seek(partition, start)
