@@ -218,7 +218,7 @@ MISTAKES = (
     Mistake(
         "start @/provider.properties",
         1,
-        "odradek start: @/provider.properties:7: ssl.provider=BC needs Java's TLS providers, which Odradek does not serve yet; "
+        "odradek start: @/provider.properties:7: ssl.provider=BC needs Java's TLS providers, which Odradek does not support yet; "
         "leave the key out",
     ),
     Mistake(

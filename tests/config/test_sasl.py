@@ -84,7 +84,7 @@ JAAS = "listener.name.out.plain.sasl.jaas.config"
             {"listener.name.out.sasl.jaas.config": USERS},
             "a setting of a mechanism needs the name of a listener, listener.name.name.plain.sasl.jaas.config",
         ),
-        ({"listener.name.out.digest-md5.sasl.jaas.config": "x"}, "DIGEST-MD5 is not served; the mechanisms are PLAIN, SCRAM-SHA-256"),
+        ({"listener.name.out.digest-md5.sasl.jaas.config": "x"}, "DIGEST-MD5 is not supported; the mechanisms are PLAIN, SCRAM-SHA-256"),
         ({KERBEROS: "x"}, f"Invalid value [hidden] for configuration {KERBEROS}: it must be `LoginModule"),
         ({KERBEROS: USERS}, f"{KERBEROS} must name the login module com.sun.security.auth.module.Krb5LoginModule"),
         (GSSAPI | krb5("useKeyTab"), f"{KERBEROS} needs useKeyTab=true"),

@@ -1,4 +1,4 @@
-"""Our admin client against JVM Kafka and against Odradek: the same calls, the same answers. What Odradek does not serve yet is shown
+"""Our admin client against JVM Kafka and against Odradek: the same calls, the same answers. What Odradek does not support yet is shown
 against JVM Kafka alone."""
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 OF_JVM = ("quotas", "acls", "client-metrics", "delegation-tokens")
-"""Pages of what Odradek's broker does not serve yet."""
+"""Pages of what Odradek's broker does not support yet."""
 _FIGURES = frozenset({"partition", "current_offset", "log_end_offset", "lag", "members", "partitions", "leader_epoch", "coordinator_id"})
 
 

@@ -222,7 +222,7 @@ def test_levels_are_taken_over(tmp_path: Path, tool: Tool, order: str) -> None:
 
 
 def test_a_release_as_a_whole_is_raised_by_jvm_kafka_and_kept(tmp_path: Path, tool: Tool) -> None:
-    """What docs/differences.md says of `upgrade --release-version`: levels that are not served are not raised, and not lost either."""
+    """What docs/differences.md says of `upgrade --release-version`: levels that are not supported are not raised, and not lost either."""
     ours = OlderRelease(tmp_path, CONFIG)
     release = ["upgrade", "--release-version", "4.3"]
     with ours:

@@ -460,7 +460,7 @@ class ConsumerEngine:
         return not (self.calling or self._woken or self._closing) and self._loop.time() < self._undisturbed_until
 
     async def _serve(self, deadline: float) -> Call | None:
-        """Do the group's work before records are handed out; return a call that the application has to make, None for none."""
+        """Do the group's work before records are handed out; return a call that the application has to make, or None."""
         if self.calling:
             raise OdradekError("poll() must not be called by a rebalance listener or a callback")
         self._raise_closed()
@@ -481,7 +481,9 @@ class ConsumerEngine:
         return None
 
     async def _decode(self, deadline: float) -> bool:
-        """Decode the chunk at hand. Return False at the deadline, or when the chunk was taken back or has no record to hand out."""
+        """Decode the chunk at hand. Return False at the deadline, or when a seek or a rebalance removed the chunk, or when it has no record
+        to hand out.
+        """
         chunk = self.hand_out.chunk
         if chunk is None or self.hand_out.is_decoded:
             return not self.hand_out.is_empty
@@ -574,7 +576,7 @@ class ConsumerEngine:
                 return False
 
     def _raise_error(self) -> None:
-        """Raise the next error for the application; records that have arrived come before a second error."""
+        """Raise the next error for the application. After it, records that have arrived are handed out before another error is raised."""
         error = self.fetcher.next_error()
         if error is None and self.fetcher.seek_missing():
             unpositioned = self.fetcher.unpositioned()
