@@ -366,10 +366,7 @@ class ConsumerEngine:
                 raise KafkaError(code, f"the position in {partition}: no success within {int(limit_s * 1000)} ms{text}")
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """Return the newest leader epoch that the partition is known to have had, -1 for none.
-
-        Raises ValueError for a partition that is not assigned.
-        """
+        """Return the newest known leader epoch of the partition, -1 for none. Raises ValueError for a partition that is not assigned."""
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
         return self.fetcher.positions[partition].epoch
@@ -481,9 +478,7 @@ class ConsumerEngine:
         return None
 
     async def _decode(self, deadline: float) -> bool:
-        """Decode the chunk at hand. Return False at the deadline, or when a seek or a rebalance removed the chunk, or when it has no record
-        to hand out.
-        """
+        """Decode the chunk at hand. Return False at the deadline, or when the chunk was removed by a seek or has no record to hand out."""
         chunk = self.hand_out.chunk
         if chunk is None or self.hand_out.is_decoded:
             return not self.hand_out.is_empty
@@ -514,10 +509,7 @@ class ConsumerEngine:
         return bool(records)
 
     async def _prepare(self, prepare: Callable[[], None], chunk: Chunk, deadline: float) -> bool:
-        """Run the deserializers' blocking work in a thread; return False at the deadline.
-
-        If a poll is cancelled, the next poll waits for the thread.
-        """
+        """Run the deserializers' blocking work in a thread; return False at the deadline. The poll after a cancelled one waits for it."""
         if self._preparing is None:
             self._preparing = asyncio.ensure_future(asyncio.to_thread(prepare))
         preparing = self._preparing
