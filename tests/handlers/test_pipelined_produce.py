@@ -18,7 +18,8 @@ from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import Message
 from odradek.server.clock import LoopClock
 from tests.handlers.support import Broker, batch
-from tests.network.support import Peer, framed, peer, until
+from tests.network.support import Peer, framed, peer
+from tests.waiting import until
 
 VERSION = 9
 

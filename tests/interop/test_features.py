@@ -12,10 +12,11 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from interop.differential.peer import Peer
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from interop.tools import JvmTools
+from interop.waiting import becomes
 from odradek.cli.node.storage import main as storage
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from tests.interop.test_transactions import PATIENCE_S, becomes, contents, producer, run
+from tests.interop.test_transactions import PATIENCE_S, contents, producer, run
 
 pytestmark = [
     pytest.mark.jvm,

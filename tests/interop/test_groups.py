@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPart
 from confluent_kafka.admin import AdminClient
 
 from interop.peers import BrokerProcess
+from interop.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -31,12 +31,6 @@ def consumer(broker: BrokerProcess, group: str, **options: Any) -> Consumer:
     return Consumer(settings | {key.replace("_", "."): value for key, value in options.items()})
 
 
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline, "it takes too long"
-
-
 def read(source: Consumer, count: int) -> list[bytes]:
     found: list[bytes] = []
 
@@ -46,7 +40,7 @@ def read(source: Consumer, count: int) -> list[bytes]:
             found.append(message.value())
         return len(found) >= count
 
-    until(enough)
+    until(enough, pause_s=0)
     return found
 
 
@@ -174,7 +168,7 @@ def test_kafka_python_consumes_in_a_group(broker: BrokerProcess, new_topic: Call
             return False
         return bool(source.committed(kafka.TopicPartition(topic, 0)) == COUNT)
 
-    until(enough)
+    until(enough, pause_s=0)
     until(committed)
     source.close()
 

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from interop.peers import BrokerProcess, OdradekBroker
 from interop.tools import JvmTools
+from interop.waiting import becomes
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -59,13 +60,6 @@ def contents(broker: BrokerProcess, topic: str, isolation_level: str = "read_com
         raise TimeoutError(f"no end of {topic}")
     finally:
         source.close()
-
-
-def becomes(read: Callable[[], object], wanted: object) -> None:
-    """Markers follow the answer to the producer."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (found := read()) != wanted:
-        assert time.monotonic() < deadline, f"{found!r}, not {wanted!r}"
 
 
 def run(source: Producer, topic: str, *values: bytes, commit: bool = True) -> None:

@@ -21,7 +21,8 @@ from odradek.network.descriptors import kept_from_clients, kept_from_nodes, limi
 from odradek.network.limits import AcceptorLimits
 from odradek.server.start.process import new_event_loop
 from tests.clock import ManualClock
-from tests.network.support import FakeHandler, Peer, Run, echo, until
+from tests.network.support import FakeHandler, Peer, Run, echo
+from tests.waiting import until
 
 BACKLOG = 4
 

@@ -30,9 +30,10 @@ from odradek.server.security import authentication
 from odradek.server.security.authentication import SaslFrames
 from odradek.server.start.process import run_loop
 from odradek.server.upkeep.jobs import Jobs
-from tests.network.support import Peer, peer, until
+from tests.network.support import Peer, peer
 from tests.server.support import api_versions, bare_services, request, response_error
 from tests.server.test_sasl_session import ALICE, USERS, handshake, token
+from tests.waiting import until
 
 METADATA = request(3, 4, struct.pack(">ib", -1, 0))
 WRONG = b"\0alice\0wrong"

@@ -16,7 +16,7 @@ from odradek.server.clock import LoopClock
 from odradek.server.cluster.disconnects import HeartbeatConnections
 from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
-from tests.network.support import until
+from tests.waiting import until
 
 
 class World:

@@ -35,8 +35,8 @@ from odradek.server.requests.dispatch import Dispatcher
 from odradek.server.requests.long_answers import REQUEST_BYTES, LongAnswers
 from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
-from tests.network.support import until
 from tests.server.support import bare_services, request
+from tests.waiting import until
 
 Handler = Callable[..., object]
 

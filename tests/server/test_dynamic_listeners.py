@@ -9,7 +9,6 @@ import os
 import shutil
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 
+from interop.waiting import until as wait_for
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
@@ -31,7 +31,7 @@ from odradek.testing import EmbeddedBroker
 from odradek.testing.kit.temporary import free_ports
 from tests.client.certificates import Certificates
 from tests.network.stores import readers_of_files
-from tests.network.support import until
+from tests.waiting import until
 
 BROKER = ConfigResource("broker", "1")
 API_VERSIONS, ANSWERED = bytes.fromhex("0000000b0012000000000007000178"), bytes.fromhex("00000007")
@@ -77,13 +77,6 @@ def changing(settings: dict[str, str] | None = None, directory: Path | None = No
     }
     with EmbeddedBroker(given | (settings or {}), directory=directory) as broker, Admin(bootstrap_servers=f"localhost:{port}") as admin:
         yield Changing(broker, admin)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def listens(port: int) -> bool:

@@ -15,8 +15,9 @@ import pytest
 from odradek.network.frames import FLOOR_CAPACITY
 from odradek.network.limits import AcceptorLimits
 from odradek.server.start.process import run_loop
-from tests.network.support import Peer, framed, peer, until
+from tests.network.support import Peer, framed, peer
 from tests.server.support import api_versions, dispatching, request, response_error
+from tests.waiting import until
 
 MIB = 1024 * 1024
 FIND_COORDINATOR, PRODUCE, FETCH, API_VERSIONS = 10, 0, 1, 18

@@ -27,7 +27,7 @@ from odradek.server.metering.network import Idleness
 from odradek.server.start.broker import Broker
 from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
-from tests.network.support import until
+from tests.waiting import until
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "odradek.metrics.listener": "0"}
 
