@@ -27,7 +27,7 @@ from odradek.client import Admin, Consumer, NewTopic
 from odradek.client.metrics import MetricName
 from odradek.client.types import ConsumerRecord
 from tests.cli.conftest import Command
-from tests.cli.test_endings import running
+from tests.cli.support import running
 
 WINDOW = r"(\d+) records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency, [\d.]+ ms max latency\."
 TOTAL = (

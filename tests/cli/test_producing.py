@@ -20,7 +20,7 @@ from odradek.cli.shared.progress import Meter
 from odradek.cli.shared.send_rate import Pace
 from odradek.client import Admin, NewTopic
 from tests.cli.conftest import Command
-from tests.cli.test_endings import running
+from tests.cli.support import running
 
 
 @pytest.fixture

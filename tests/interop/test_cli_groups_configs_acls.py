@@ -19,11 +19,11 @@ from interop.waiting import becomes
 from tests.cli.pages import FOLDER, normal, played
 from tests.client.certificates import Certificates
 from tests.interop.conftest import PAIR_CONFIG
+from tests.interop.group_tool_support import CLASSIC, CONSUMER, NEW, OLD, SIMPLE, T0, prepare
 from tests.interop.pair import CONSUMER_GROUPS, GROUPS, PATIENCE_S, TRANSACTIONS, Pair, commit, create
 from tests.interop.secured import SecuredBroker, plain_line
-from tests.interop.test_group_tools import CLASSIC, CONSUMER, NEW, OLD, SIMPLE, T0, prepare
-from tests.interop.test_transaction_tools import HANGING, OPEN, OPEN_2, STATES, TOPIC, UNKNOWN
-from tests.interop.test_transaction_tools import transactions as transactions
+from tests.interop.transaction_tool_support import HANGING, OPEN, OPEN_2, STATES, TOPIC, UNKNOWN
+from tests.interop.transaction_tool_support import transactions as transactions
 
 pytestmark = [
     pytest.mark.jvm,

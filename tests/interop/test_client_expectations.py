@@ -31,7 +31,7 @@ from interop.peers import BrokerProcess
 from interop.waiting import until
 from odradek.records.batch import iter_headers
 from tests.campaigns.group_log import generation_of
-from tests.interop.test_groups import COUNT, PATIENCE_S, consumer, fill
+from tests.interop.group_support import COUNT, PATIENCE_S, consumer, fill
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 

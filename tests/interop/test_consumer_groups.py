@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from interop.peers import BrokerProcess
 from interop.waiting import until
-from tests.interop.test_groups import COUNT, PATIENCE_S, consumer, fill, read
+from tests.interop.group_support import COUNT, PATIENCE_S, consumer, fill, read
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 

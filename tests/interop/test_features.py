@@ -16,7 +16,7 @@ from interop.waiting import becomes
 from odradek.cli.node.storage import main as storage
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from tests.interop.test_transactions import PATIENCE_S, contents, producer, run
+from tests.interop.transaction_support import PATIENCE_S, contents, producer, run
 
 pytestmark = [
     pytest.mark.jvm,

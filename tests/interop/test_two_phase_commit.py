@@ -22,7 +22,7 @@ from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import ProduceRequest
-from tests.interop.test_transactions import PATIENCE_S, contents
+from tests.interop.transaction_support import PATIENCE_S, contents
 
 CONFIG = {
     "transaction.state.log.num.partitions": "1",

@@ -27,7 +27,7 @@ from tests.waiting import until
 BACKLOG = 4
 
 
-class World:
+class DescriptorsWorld:
     """An acceptor with a listener of clients and one of nodes."""
 
     def __init__(self, clock: ManualClock, acceptor: Acceptor, clients: BoundListener, nodes: BoundListener) -> None:
@@ -59,7 +59,7 @@ def without_holes() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def world(most: list[int]) -> AsyncIterator[World]:
+async def world(most: list[int]) -> AsyncIterator[DescriptorsWorld]:
     """`most` holds the limit that the acceptor sees."""
     loop = asyncio.get_running_loop()
     clock = ManualClock()
@@ -70,7 +70,7 @@ async def world(most: list[int]) -> AsyncIterator[World]:
         await acceptor.serve(each)
     try:
         with without_holes():
-            yield World(clock, acceptor, *bound)
+            yield DescriptorsWorld(clock, acceptor, *bound)
     finally:
         await acceptor.close()
 
