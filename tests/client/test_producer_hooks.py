@@ -27,6 +27,7 @@ from odradek.protocol.schema import Message
 from odradek.records.batch import decode_records
 from odradek.testing.simulation.clients import SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
+from tests.client.internals import partition_of
 from tests.client.scripted import TOPIC, TOPIC_ID, ScriptedBrokers, run
 
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
@@ -320,7 +321,7 @@ def test_a_partition_whose_leader_takes_nothing_is_avoided_after_a_while(timeout
             places: Counter[bool] = Counter()
             for number in range(600):
                 future = await sending.send(TOPIC, b"x" * 150)
-                places[number >= 300, future._batch.topic_partition.partition >= 2] += 1
+                places[number >= 300, partition_of(future) >= 2] += 1
                 await asyncio.sleep(0.01)
             assert places[False, True] > 0
             assert (places[True, True] == 0) == (timeout_ms > 0)
@@ -341,7 +342,7 @@ def test_partitions_with_short_queues_get_more_records(*, adaptive: bool) -> Non
             slow = 0
             for _ in range(600):
                 future = await sending.send(TOPIC, b"x" * 150)
-                slow += future._batch.topic_partition.partition >= 2
+                slow += partition_of(future) >= 2
                 await asyncio.sleep(0.01)
             assert (slow < 150) == adaptive
             await sending.close(0)

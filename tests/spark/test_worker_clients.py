@@ -23,6 +23,7 @@ from odradek.spark.options import ReadOptions, read_options
 from odradek.spark.planning import open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange
 from odradek.spark.worker_clients import MOST_IDLE, Lease, WorkerClients
+from tests.client.internals import engine_of
 from tests.spark.without_spark import Topic, bootstrap, values
 
 __all__ = ["bootstrap"]
@@ -318,5 +319,5 @@ def test_errors_that_nobody_was_told_of_keep_a_client_from_the_next_task(bootstr
         assert consumer.at_rest
         consumer.assign_range(TopicPartition(name, 0), 0, 0)
         assert consumer.at_rest
-        consumer._consumer.engine.fetcher.errors.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "of the task before"))
+        engine_of(consumer).fetcher.errors.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "of the task before"))
         assert not consumer.at_rest
