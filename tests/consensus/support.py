@@ -43,7 +43,7 @@ def check_remembered_vote() -> None:
     node.start()
     ask(3)
     ask(2)
-    assert granted == [True, False, True]
+    assert granted == [True, False, True], granted
 
 
 def check_former_epochs() -> None:
