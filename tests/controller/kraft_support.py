@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import ConfigRecord
 
+DIRECTORY = "/data/__cluster_metadata-0"
 SHORT_LOG = {
     "metadata.log.max.record.bytes.between.snapshots": "40000",
     "metadata.max.retention.bytes": "300",
@@ -27,3 +30,12 @@ def write(count: int) -> Callable[[ControllerContext], ControllerResult[str]]:
         return ControllerResult([config(f"key {number}") for number in range(count)], "done")
 
     return operation
+
+
+def code_of(deferred: Deferred[object]) -> ErrorCode:
+    assert isinstance(deferred.error, KafkaError)
+    return deferred.error.code
+
+
+def read_only(_: ControllerContext) -> ControllerResult[str]:
+    return ControllerResult([], "seen")

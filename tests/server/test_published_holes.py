@@ -29,19 +29,12 @@ from tests.network.support import peer
 from tests.security.bearer_support import signed, unsigned, validate
 from tests.security.sasl_support import finals, made, other_nonce, server_of
 from tests.server.authentication_support import log_in, serving
+from tests.server.hostile_support import uvarint
 from tests.server.sasl_support import handshake, put, said, token
 from tests.server.support import request
 
 NONE_SIGNED = unsigned()
 WRONG_ISSUER = signed(iss="https://evil")
-
-
-def uvarint(value: int) -> bytes:
-    out = b""
-    while value > 0x7F:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
 
 
 @pytest.mark.parametrize(
