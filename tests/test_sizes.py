@@ -13,7 +13,6 @@ import keyword
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -90,48 +89,6 @@ FOREIGN = {
 
 _COMMENT = re.compile(r"(?:^|\s)# .*")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-PRIVATE = {
-    "campaigns": 9,
-    "cli": 1,
-    "client": 20,
-    "controller": 1,
-    "coordinator": 4,
-    "handlers": 3,
-    "interop": 1,
-    "network": 4,
-    "protocol": 1,
-    "quotas": 1,
-    "records": 6,
-    "replication": 6,
-    "server": 5,
-    "simulation": 1,
-    "spark": 6,
-    "storage": 12,
-    "testing": 4,
-}
-"""Private names of others that tests touch, by folder of tests; the numbers may only fall."""
-_CONVENTIONS = {"_replace", "_asdict", "_fields", "_exit", "_getframe", "_jvm", "_jsparkSession"}
-"""Public names of Python and Spark that begin with an underscore; those of librdkafka's errors are in capitals."""
-BETWEEN = {
-    "campaigns/crash_states.py",
-    "replication/test_acks.py",
-    "replication/test_leadership.py",
-    "storage/compaction_support.py",
-    "storage/test_creation.py",
-    "storage/test_descriptors.py",
-    "storage/test_dump_log_segments.py",
-    "storage/test_follower.py",
-    "storage/test_jvm.py",
-    "storage/test_jvm_compaction.py",
-    "storage/test_loading.py",
-    "storage/test_log_manager.py",
-    "storage/test_model_transactions.py",
-    "storage/test_power_cuts.py",
-    "storage/test_truncation_flush.py",
-}
-"""Test modules that import from other test modules, instead of the package's support modules."""
 
 
 @cache
@@ -234,23 +191,3 @@ def test_files_in_backquotes_exist() -> None:
         f"{page.relative_to(ROOT)}: {path}" for page in pages for path in pattern.findall(page.read_text()) if not (ROOT / path).exists()
     ]
     assert not unknown, "\n".join(unknown)
-
-
-def _tests() -> dict[str, str]:
-    """Return the texts of tests by path."""
-    tests = ROOT / "tests"
-    return {str(path.relative_to(tests)): path.read_text() for path in sorted(tests.rglob("*.py")) if path != Path(__file__)}
-
-
-def test_tests_touch_private_names_of_others_less_and_less() -> None:
-    found: Counter[str] = Counter()
-    for path, text in _tests().items():
-        names = re.findall(r"(?<!\bself)(?<!\bcls)\.(_[a-z]\w*)", text)
-        imported = [name for line in re.findall(r"^from .* import (.*)", text, re.MULTILINE) for name in re.findall(r"\b_[a-z]\w*", line)]
-        found[path.split("/")[0]] += len([name for name in names + imported if name not in _CONVENTIONS])
-    assert +found == PRIVATE, "more: use what is public; fewer: take the numbers down"
-
-
-def test_test_modules_do_not_import_from_each_other() -> None:
-    imports = re.compile(r"^\s*from \S*\btest_\w+ import|^\s*from tests\S* import .*\btest_", re.MULTILINE)
-    assert {path for path, text in _tests().items() if imports.search(text)} == BETWEEN, "move what is shared to a support module"
