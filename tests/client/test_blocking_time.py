@@ -89,7 +89,7 @@ def test_a_thread_that_is_woken_again_and_again_gives_up_in_time(way: str, monke
     client = Producer({"bootstrap.servers": "127.0.0.1:1"}, **FULL)
     engine = client._engine
     info = TopicInfo(TOPIC, UUID(int=1), False, ErrorCode.NONE, {0: PartitionInfo(0, 1, 0, (1,), (1,), ())})
-    monkeypatch.setattr(client, "_topic", lambda *_: info)
+    monkeypatch.setattr(engine.cluster, "known_topic", lambda *_: info)
     client.send(TOPIC, RECORD, partition=0)
     now, wakes = itertools.count(engine.cluster.now_ms(), 50), itertools.count()
     monkeypatch.setattr(engine.cluster, "now_ms", lambda: next(now))

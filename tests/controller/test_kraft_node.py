@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import METADATA_TOPIC_ID
 from odradek.consensus.progress import OBSERVER_SESSION_MS
@@ -29,7 +30,13 @@ from odradek.protocol.messages.metadata_records import (
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.controller import kraft_cluster
 from tests.controller.kraft_cluster import HANDLERS, Quorum, RecordingPublisher, serve, set_config
-from tests.controller.kraft_support import DIRECTORY, code_of
+
+DIRECTORY = "/data/__cluster_metadata-0"
+
+
+def code_of(deferred: Deferred[object]) -> ErrorCode:
+    assert isinstance(deferred.error, KafkaError)
+    return deferred.error.code
 
 
 def started(**settings: str) -> Quorum:

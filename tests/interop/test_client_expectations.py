@@ -28,10 +28,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
 from interop.peers import BrokerProcess
-from interop.waiting import until
 from odradek.records.batch import iter_headers
 from tests.campaigns.group_log import generation_of
-from tests.interop.group_support import COUNT, PATIENCE_S, consumer, fill
+from tests.interop.test_groups import COUNT, PATIENCE_S, consumer, fill, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -84,7 +83,7 @@ def read_from(broker: BrokerProcess, topic: str, offset: int, count: int, isolat
             found["confluent"].append(message.value() or b"")
         return len(found["confluent"]) >= count
 
-    until(librdkafka, pause_s=0)
+    until(librdkafka)
     source.close()
     with python_consumer(broker, isolation_level=isolation, enable_auto_commit=False) as other:
         partition = kafka.TopicPartition(topic, 0)

@@ -21,13 +21,12 @@ from odradek.network.descriptors import kept_from_clients, kept_from_nodes, limi
 from odradek.network.limits import AcceptorLimits
 from odradek.server.start.process import new_event_loop
 from tests.clock import ManualClock
-from tests.network.support import FakeHandler, Peer, Run, echo
-from tests.waiting import until
+from tests.network.support import FakeHandler, Peer, Run, echo, until
 
 BACKLOG = 4
 
 
-class DescriptorsWorld:
+class World:
     """An acceptor with a listener of clients and one of nodes."""
 
     def __init__(self, clock: ManualClock, acceptor: Acceptor, clients: BoundListener, nodes: BoundListener) -> None:
@@ -59,7 +58,7 @@ def without_holes() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def world(most: list[int]) -> AsyncIterator[DescriptorsWorld]:
+async def world(most: list[int]) -> AsyncIterator[World]:
     """`most` holds the limit that the acceptor sees."""
     loop = asyncio.get_running_loop()
     clock = ManualClock()
@@ -70,7 +69,7 @@ async def world(most: list[int]) -> AsyncIterator[DescriptorsWorld]:
         await acceptor.serve(each)
     try:
         with without_holes():
-            yield DescriptorsWorld(clock, acceptor, *bound)
+            yield World(clock, acceptor, *bound)
     finally:
         await acceptor.close()
 

@@ -20,8 +20,7 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from odradek.server.clock import LoopClock
 from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
-from tests.network.support import Handle, framed, listening
-from tests.waiting import until
+from tests.network.support import Handle, framed, listening, until
 
 HEARTBEAT = 12
 

@@ -18,8 +18,7 @@ from odradek.network.connection import Connection
 from odradek.network.inbound import NotYetError
 from odradek.server.clock import LoopClock
 from odradek.server.start.process import run_loop
-from tests.network.support import Peer, framed, listening, peer, turns
-from tests.waiting import until
+from tests.network.support import Peer, framed, listening, peer, turns, until
 
 MANY = 2000
 

@@ -78,7 +78,7 @@ class AsyncConsumer:
         await self.close()
 
     def take_over(self, engine: ConsumerEngine) -> None:
-        """Make the engine report its commits to the interceptors."""
+        """Let the interceptors hear of the engine's commits."""
         if self.interceptors is not None and engine.committer is not None:
             engine.committer.told = self.interceptors.on_commit
 
@@ -107,7 +107,7 @@ class AsyncConsumer:
         """Read the topics as a member of the group `group.id`, which the next poll joins. Replaces the earlier subscription.
 
         The client matches a compiled pattern against whole names whenever metadata is refreshed (metadata.max.age.ms). The broker matches a
-        SubscriptionPattern (group.protocol=consumer). `listener`: see RebalanceListener; its methods may be coroutines.
+        SubscriptionPattern (group.protocol=consumer). `listener`: see RebalanceListener; in an AsyncConsumer its methods may be coroutines.
         """
         self._here.subscribe(topics, listener)
 

@@ -7,11 +7,11 @@ async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
 from types import TracebackType
-from typing import Self, cast
+from typing import ParamSpec, Self, TypeVar, cast
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
@@ -25,8 +25,8 @@ from odradek.client.producer.hooks import Delivered, Given, Hooks, producer_sett
 from odradek.client.producer.transactions import GivenOffsets
 from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, RecordMetadata, encode_content
 
-_ENCODED_AT_ONCE = 8
-"""Number of batches of rows that one executor call encodes."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class AsyncProducer:
@@ -34,6 +34,9 @@ class AsyncProducer:
 
     By default sending is idempotent: without duplicates or reordering.
     """
+
+    _encoded_at_once = 8
+    """Number of batches of rows that one executor call encodes."""
 
     def __init__(self, config: Mapping[str, Given] | None = None, /, **settings: Given) -> None:
         """Check the settings: keys as Kafka names them in `config`, or keyword arguments with underscores in the place of dots.
@@ -109,7 +112,7 @@ class AsyncProducer:
                 return cast(RecordFuture, ticket)
         record = checked_record(value, key, partition, headers, timestamp)
         deadline = engine.deadline_ms()
-        info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
+        info = engine.cluster.known_topic(topic, partition) or await self._topic(topic, partition)
         return await self._queue(info, record, on_delivery, deadline)
 
     async def _send_hooked(self, hooks: Hooks, given: ProducerRecord, on_delivery: Delivered | None) -> RecordFuture:
@@ -118,12 +121,12 @@ class AsyncProducer:
         record = hooks.intercepted(given)
         try:
             if hooks.may_block(record):
-                ready = await asyncio.to_thread(hooks.serialized, record)
+                ready = await self._apart(hooks.serialized, record)
             else:
                 ready = hooks.serialized(record)
             checked = checked_record(ready.value, ready.key, ready.partition, ready.headers, ready.timestamp)
-            told, wanted = hooks.told(on_delivery), checked.partition
-            info = engine.cluster.known_topic(ready.topic, wanted) or await engine.topic(ready.topic, wanted)
+            told = hooks.told(on_delivery)
+            info = await self._topic(ready.topic, checked.partition)
             partition = hooks.partition(record, ready, info, engine.cluster.view)
             return await self._queue(info, checked._replace(partition=partition), told, deadline)
         except BaseException as error:
@@ -133,10 +136,10 @@ class AsyncProducer:
     async def _queue(self, info: TopicInfo, record: Outgoing, told: Delivered | None, deadline: int) -> RecordFuture:
         engine = self.engine
         while (taken := engine.append(info, record, told)) is None:
-            await engine.wait_for_room(deadline)
+            await self._wait_for_room(deadline)
         future, wake = taken
         if wake:
-            engine.wake()
+            self._wake()
         return future
 
     async def send_and_wait(
@@ -177,18 +180,18 @@ class AsyncProducer:
         partition = None if partition is None else checked_partition(partition)
         timestamp = None if timestamp is None else checked_timestamp(timestamp)
         deadline = engine.deadline_ms()
-        info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
+        info = await self._topic(topic, partition)
         start = 0
         with reachable_after_an_error(futures):
             while start < len(many.values):
                 taken = engine.append_run(info, many, start, partition, timestamp)
                 if taken is None:
-                    await engine.wait_for_room(deadline)
+                    await self._wait_for_room(deadline)
                     continue
                 futures.append(taken[0])
                 start += taken[1]
                 deadline = engine.deadline_ms()
-                engine.wake()
+                self._wake()
         return futures
 
     async def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
@@ -213,19 +216,18 @@ class AsyncProducer:
         if engine.hooks is not None:
             engine.hooks.refuse("send_batch()")
         partition = None if partition is None else checked_partition(partition)
-        info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
+        info = await self._topic(topic, partition)
         # Encoding a million rows would block the event loop.
-        run = asyncio.get_running_loop().run_in_executor
-        encoded = await run(None, engine.encode_rows, info, rows, partition)
+        encoded = await self._apart(engine.encode_rows, info, rows, partition)
         futures: list[RecordFuture] = []
         with reachable_after_an_error(futures):
-            while some := await run(None, list, islice(encoded, _ENCODED_AT_ONCE)):
+            while some := await self._apart(list, islice(encoded, self._encoded_at_once)):
                 for each in some:
                     deadline = engine.deadline_ms()
                     while (future := engine.append_rows(info, each)) is None:
-                        await engine.wait_for_room(deadline)
+                        await self._wait_for_room(deadline)
                     futures.append(future)
-                    engine.wake()
+                    self._wake()
         return futures
 
     async def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
@@ -239,15 +241,15 @@ class AsyncProducer:
         batch, partition = checked_batch(payload, record_count), checked_partition(target.partition)
         stamp = checked_timestamp(timestamp)
         deadline = engine.deadline_ms()
-        info = engine.cluster.known_topic(target.topic, partition) or await engine.topic(target.topic, partition)
+        info = await self._topic(target.topic, partition)
         while (future := engine.append_encoded(info, partition, batch, record_count, stamp)) is None:
-            await engine.wait_for_room(deadline)
-        engine.wake()
+            await self._wait_for_room(deadline)
+        self._wake()
         return future
 
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the partition numbers of the topic, sorted."""
-        return sorted((self.engine.cluster.known_topic(topic) or await self.engine.topic(topic)).partitions)
+        return sorted((await self._topic(topic)).partitions)
 
     async def init_transactions(self) -> None:
         """Register the transactional.id: fence older producers with the same id and abort their open transactions. Call once, before any
@@ -326,3 +328,19 @@ class AsyncProducer:
             await self._engine.close(timeout_s)
         if self._settings.hooks is not None:
             self._settings.hooks.close()
+
+    # -- what the blocking producer does in another way --------------------------------------------------------------------------------
+
+    async def _topic(self, name: str, partition: int | None = None) -> TopicInfo:
+        engine = self.engine
+        return engine.cluster.known_topic(name, partition) or await engine.topic(name, partition)
+
+    async def _wait_for_room(self, deadline_ms: int) -> None:
+        await self.engine.wait_for_room(deadline_ms)
+
+    def _wake(self) -> None:
+        self.engine.wake()
+
+    async def _apart(self, function: Callable[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> T:
+        """Call a function that would block the event loop."""
+        return await asyncio.to_thread(function, *arguments, **keywords)

@@ -6,26 +6,72 @@ with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, cast
+from typing import ParamSpec, TypeVar, cast
 
-from odradek.base.ids import TopicPartition
+from odradek.client.calls.blocking import Face, awaited_here, blocking, called_here, called_in_loop
 from odradek.client.calls.loop_thread import shared_loop
 from odradek.client.calls.waiting import wait_in_moments
 from odradek.client.core.metadata import TopicInfo
-from odradek.client.core.outgoing import Outgoing, checked_batch, checked_partition, checked_record, checked_timestamp, checked_values
-from odradek.client.core.transactions import PreparedTransaction
-from odradek.client.metrics import MetricName
+from odradek.client.core.outgoing import checked_record, checked_timestamp
+from odradek.client.producer.aio import AsyncProducer
 from odradek.client.producer.engine import ProducerEngine
-from odradek.client.producer.futures import RecordFuture, reachable_after_an_error
-from odradek.client.producer.hooks import Delivered, Given, Hooks, ProducerSettings, producer_settings
-from odradek.client.producer.transactions import GivenOffsets
-from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, encode_content
+from odradek.client.producer.futures import RecordFuture
+from odradek.client.producer.hooks import Delivered, Given
+from odradek.client.types import Content, HeadersInput, encode_content
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Producer:
+class _ProducerOfThreads(AsyncProducer):
+    """Asyncio producer whose sending methods run in the application's threads, as `awaited_here`; its other methods run in the loop."""
+
+    _encoded_at_once = 1
+
+    def __init__(self, config: Mapping[str, Given] | None, settings: Mapping[str, Given]) -> None:
+        super().__init__(config, **settings)
+        self._thread = shared_loop()
+
+    def close_hooks(self) -> None:
+        """Close the application's hooks, in the calling thread."""
+        if self._settings.hooks is not None:
+            self._settings.hooks.close()
+
+    @property
+    def engine(self) -> ProducerEngine:
+        """Running engine. Raises OdradekError in a forked child."""
+        engine = self._engine
+        assert engine is not None
+        engine.cluster.origin.check_process()
+        return engine
+
+    async def _topic(self, name: str, partition: int | None = None) -> TopicInfo:
+        engine = self.engine
+        return engine.cluster.known_topic(name, partition) or self._thread.run(lambda: engine.topic(name, partition))
+
+    async def _wait_for_room(self, deadline_ms: int) -> None:
+        engine = self.engine
+        self._thread.call_soon(engine.wake)
+        with engine.lock:
+            if not engine.is_full:
+                return
+            if self._thread.is_current:
+                # The blocked loop thread could not process an acknowledgement.
+                raise engine.no_room()
+            if not wait_in_moments(engine.room.wait, (deadline_ms - engine.cluster.now_ms()) / 1000):
+                raise engine.no_room()
+
+    def _wake(self) -> None:
+        self._thread.call_soon(self.engine.wake)
+
+    async def _apart(self, function: Callable[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> T:
+        return function(*arguments, **keywords)
+
+
+class Producer(Face[_ProducerOfThreads]):
     """Producer like `AsyncProducer` for code without an event loop. Threads may share a producer."""
 
     def __init__(self, config: Mapping[str, Given] | None = None, /, **settings: Given) -> None:
@@ -33,17 +79,13 @@ class Producer:
 
         Raises ConfigError, which names the key, for an unknown key or an invalid value.
         """
-        chosen = producer_settings(config, settings)
-        self._thread = shared_loop()
+        super().__init__(_ProducerOfThreads(config, settings))
         try:
-            self._engine = self._thread.run(lambda: _make(chosen))
+            self._thread.run(self._client.start)
         except BaseException:
-            if chosen.hooks is not None:
-                chosen.hooks.close()
+            self._client.close_hooks()
             raise
-
-    def __enter__(self) -> Self:
-        return self
+        self._engine = self._client.engine
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close(timeout_s=None if error is None else 0)
@@ -72,144 +114,45 @@ class Producer:
         and for numbers out of range (64 bits for a timestamp). In both cases the record is not sent. Raises OdradekError in a forked child.
         """
         engine = self._engine
-        if engine.hooks is not None:
-            return self._send_hooked(engine.hooks, ProducerRecord(topic, value, key, partition, headers, timestamp), on_delivery)
-        if timestamp is not None:
-            timestamp = checked_timestamp(timestamp)
-        if key is not None and type(key) is not bytes:
-            key = encode_content(key)
-        if type(value) is str:
-            value = value.encode()
-        if partition is None and headers is None:
-            if on_delivery is not None:
-                ticket = engine.gather_told(topic, key, value, timestamp, on_delivery)
-            elif key is not None:
-                ticket = engine.gather(topic, key, value, timestamp)
-            else:
-                gatherer = engine.gatherers.get(topic)
-                ticket = None if gatherer is None else gatherer.take(None, value, timestamp)
-            if ticket is not None:
-                return cast(RecordFuture, ticket)
-        record = checked_record(value, key, partition, headers, timestamp)
-        deadline = engine.deadline_ms()
-        info = self._topic(topic, partition)
-        return self._queue(info, record, on_delivery, deadline)
+        # By hand for a record that does not wait: the derived form costs 1.5 to 3 times as much (bench/faces.py).
+        if engine.hooks is None:
+            if timestamp is not None:
+                timestamp = checked_timestamp(timestamp)
+            if key is not None and type(key) is not bytes:
+                key = encode_content(key)
+            if type(value) is str:
+                value = value.encode()
+            if partition is None and headers is None:
+                if on_delivery is not None:
+                    ticket = engine.gather_told(topic, key, value, timestamp, on_delivery)
+                elif key is not None:
+                    ticket = engine.gather(topic, key, value, timestamp)
+                else:
+                    gatherer = engine.gatherers.get(topic)
+                    ticket = None if gatherer is None else gatherer.take(None, value, timestamp)
+                if ticket is not None:
+                    return cast(RecordFuture, ticket)
+            record = checked_record(value, key, partition, headers, timestamp)
+            info = engine.cluster.known_topic(topic, partition)
+            taken = None if info is None else engine.append(info, record, on_delivery)
+            if taken is not None:
+                if taken[1]:
+                    self._thread.call_soon(engine.turn)
+                return taken[0]
+        return self._send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp, on_delivery=on_delivery)
 
-    def _send_hooked(self, hooks: Hooks, given: ProducerRecord, on_delivery: Delivered | None) -> RecordFuture:
-        engine = self._engine
-        engine.cluster.origin.check_process()
-        deadline = engine.deadline_ms()
-        record = hooks.intercepted(given)
-        try:
-            ready = hooks.serialized(record)
-            checked = checked_record(ready.value, ready.key, ready.partition, ready.headers, ready.timestamp)
-            told = hooks.told(on_delivery)
-            info = self._topic(ready.topic, checked.partition)
-            partition = hooks.partition(record, ready, info, engine.cluster.view)
-            return self._queue(info, checked._replace(partition=partition), told, deadline)
-        except BaseException as error:
-            hooks.not_sent(record, error)
-            raise
+    _send = awaited_here(AsyncProducer.send)
+    send_many = awaited_here(AsyncProducer.send_many)
+    send_batch = awaited_here(AsyncProducer.send_batch)
+    send_encoded = awaited_here(AsyncProducer.send_encoded)
+    partitions_for = awaited_here(AsyncProducer.partitions_for)
 
-    def _queue(self, info: TopicInfo, record: Outgoing, told: Delivered | None, deadline: int) -> RecordFuture:
-        engine = self._engine
-        while (taken := engine.append(info, record, told)) is None:
-            self._wait_for_room(deadline)
-        future, wake = taken
-        if wake:
-            self._thread.call_soon(engine.turn)
-        return future
-
-    def send_many(
-        self, topic: str, values: Sequence[Content], *, partition: int | None = None, timestamp: int | None = None
-    ) -> list[RecordFuture]:
-        """Queue many records without keys and headers, at a few operations per batch; see `AsyncProducer.send_many`."""
-        engine = self._engine
-        futures: list[RecordFuture] = []
-        if engine.hooks is not None:
-            with reachable_after_an_error(futures):
-                for value in values:
-                    futures.append(self.send(topic, value, partition=partition, timestamp=timestamp))
-            return futures
-        many = checked_values(values)
-        engine.check_values(many)
-        partition = None if partition is None else checked_partition(partition)
-        timestamp = None if timestamp is None else checked_timestamp(timestamp)
-        deadline = engine.deadline_ms()
-        info = self._topic(topic, partition)
-        start = 0
-        with reachable_after_an_error(futures):
-            while start < len(many.values):
-                taken = engine.append_run(info, many, start, partition, timestamp)
-                if taken is None:
-                    self._wait_for_room(deadline)
-                    continue
-                futures.append(taken[0])
-                start += taken[1]
-                deadline = engine.deadline_ms()
-                self._thread.call_soon(engine.wake)
-        return futures
-
-    def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
-        """Queue rows of Arrow columns, without a Python object per row; see `AsyncProducer.send_batch`."""
-        engine = self._engine
-        if engine.hooks is not None:
-            engine.hooks.refuse("send_batch()")
-        partition = None if partition is None else checked_partition(partition)
-        info = self._topic(topic, partition)
-        futures: list[RecordFuture] = []
-        with reachable_after_an_error(futures):
-            for each in engine.encode_rows(info, rows, partition):
-                deadline = engine.deadline_ms()
-                while (future := engine.append_rows(info, each)) is None:
-                    self._wait_for_room(deadline)
-                futures.append(future)
-                self._thread.call_soon(engine.wake)
-        return futures
-
-    def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
-        """Queue a whole record batch (magic 2) that the caller encoded; see `AsyncProducer.send_encoded`."""
-        if self._engine.hooks is not None:
-            self._engine.hooks.refuse("send_encoded()")
-        batch, partition = checked_batch(payload, record_count), checked_partition(target.partition)
-        stamp = checked_timestamp(timestamp)
-        deadline = self._engine.deadline_ms()
-        info = self._topic(target.topic, partition)
-        while (future := self._engine.append_encoded(info, partition, batch, record_count, stamp)) is None:
-            self._wait_for_room(deadline)
-        self._thread.call_soon(self._engine.wake)
-        return future
-
-    def partitions_for(self, topic: str) -> list[int]:
-        """Return the partition numbers of the topic, sorted."""
-        return sorted(self._topic(topic).partitions)
-
-    def init_transactions(self) -> None:
-        """Register the transactional.id; see `AsyncProducer.init_transactions`."""
-        self._thread.run(self._engine.transactions.initialize)
-
-    def begin_transaction(self) -> None:
-        """Begin a transaction: all records sent from now on belong to it.
-
-        Raises IllegalTransactionState when a transaction is open already.
-        """
-        self._engine.transactions.begin()
-
-    def send_offsets_to_transaction(self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata) -> None:
-        """Commit a group's offsets with the transaction; see `AsyncProducer.send_offsets_to_transaction`."""
-        self._thread.run(lambda: self._engine.transactions.send_offsets(offsets, group_metadata))
-
-    def commit_transaction(self) -> None:
-        """Send all queued records and commit the transaction. Raises the first error of a record, in which case no record is committed."""
-        self._thread.run(self._engine.transactions.commit)
-
-    def prepare_transaction(self) -> PreparedTransaction | None:
-        """Send all queued records and leave the transaction open for `Admin.end_transactions`; see `AsyncProducer.prepare_transaction`."""
-        return self._thread.run(self._engine.transactions.prepare)
-
-    def abort_transaction(self) -> None:
-        """Abort the transaction: readers of committed records see none of its records. Unsent records fail with TransactionAborted."""
-        self._thread.run(self._engine.transactions.abort)
+    init_transactions = blocking(AsyncProducer.init_transactions)
+    begin_transaction = called_here(AsyncProducer.begin_transaction)
+    send_offsets_to_transaction = blocking(AsyncProducer.send_offsets_to_transaction)
+    commit_transaction = blocking(AsyncProducer.commit_transaction)
+    prepare_transaction = blocking(AsyncProducer.prepare_transaction)
+    abort_transaction = blocking(AsyncProducer.abort_transaction)
 
     @contextmanager
     def transaction(self) -> Generator[None]:
@@ -223,18 +166,8 @@ class Producer:
             self._thread.run(manager.abandon)
             raise
 
-    def flush(self) -> None:
-        """Send all queued records without lingering, and wait until each is acknowledged or has failed."""
-        self._thread.run(self._engine.flush)
-
-    def metrics(self) -> dict[MetricName, float]:
-        """Return this client's metrics under Kafka's names: rates per second, times in milliseconds, sizes in bytes."""
-        metrics = self._engine.cluster.metrics
-
-        async def call() -> dict[MetricName, float]:
-            return metrics()
-
-        return self._thread.run(call)
+    flush = blocking(AsyncProducer.flush)
+    metrics = called_in_loop(AsyncProducer.metrics)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush for at most `timeout_s` seconds (None: no limit), fail the remaining records and close the producer.
@@ -243,26 +176,4 @@ class Producer:
         """
         if not self._engine.closed:
             self._thread.run(lambda: self._engine.close(timeout_s))
-        if self._engine.hooks is not None:
-            self._engine.hooks.close()
-
-    def _topic(self, name: str, partition: int | None = None) -> TopicInfo:
-        engine = self._engine
-        engine.cluster.origin.check_process()
-        return engine.cluster.known_topic(name, partition) or self._thread.run(lambda: engine.topic(name, partition))
-
-    def _wait_for_room(self, deadline_ms: int) -> None:
-        engine = self._engine
-        self._thread.call_soon(engine.wake)
-        with engine.lock:
-            if not engine.is_full:
-                return
-            if self._thread.is_current:
-                # The blocked loop thread could not process an acknowledgement.
-                raise engine.no_room()
-            if not wait_in_moments(engine.room.wait, (deadline_ms - engine.cluster.now_ms()) / 1000):
-                raise engine.no_room()
-
-
-async def _make(chosen: ProducerSettings) -> ProducerEngine:
-    return ProducerEngine(chosen.config, hooks=chosen.hooks)
+        self._client.close_hooks()

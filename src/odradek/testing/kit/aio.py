@@ -11,22 +11,31 @@ Calls that wait for a broker run in a thread and are awaited, so that clients on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import timedelta
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from odradek.testing.kit.embedded import EmbeddedBroker, EmbeddedCluster, Topic
-from odradek.testing.kit.embedded_node import CALL_S, START_S
+from odradek.testing.kit.embedded_node import START_S
 
 if TYPE_CHECKING:
     import os
 
     from odradek.testing.kit.controls import Faults
-    from odradek.testing.kit.faults import ApiName
 
+E = TypeVar("E", bound=EmbeddedBroker | EmbeddedCluster)
+S_co = TypeVar("S_co", covariant=True)
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Face(Protocol[S_co]):
+    """Object for coroutines in front of a blocking object."""
+
+    @property
+    def sync(self) -> S_co: ...
 
 
 async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -39,7 +48,53 @@ async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kw
         raise
 
 
-class AsyncEmbeddedBroker:
+def _awaited(method: Callable[Concatenate[S_co, P], T]) -> Callable[Concatenate[_Face[S_co], P], Coroutine[Any, Any, T]]:
+    """Return a coroutine method that runs `method` of the blocking object in a thread. It keeps parameters, types and docstring."""
+
+    @wraps(method)
+    async def call(self: _Face[S_co], /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await _in_thread(method, self.sync, *arguments, **named)
+
+    return call
+
+
+class _Awaited(Generic[E]):
+    """Broker or cluster for coroutines."""
+
+    def __init__(self, sync: E) -> None:
+        self.sync = sync
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Value of `bootstrap.servers` for clients."""
+        return self.sync.bootstrap_servers
+
+    @property
+    def faults(self) -> Faults:
+        """See `EmbeddedNode.faults` and `EmbeddedCluster.faults`."""
+        return self.sync.faults
+
+    async def start(self, timeout_s: float = START_S) -> Self:
+        """See `EmbeddedBroker.start` and `EmbeddedCluster.start`."""
+        try:
+            await _in_thread(self.sync.start, timeout_s)
+        except asyncio.CancelledError:
+            await _in_thread(self.sync.stop)
+            raise
+        return self
+
+    async def advance(self, seconds: float | timedelta) -> None:
+        """See `ClockControl.advance`."""
+        await _in_thread(self.sync.clock.advance, seconds)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await _in_thread(self.sync.stop)
+
+
+class AsyncEmbeddedBroker(_Awaited[EmbeddedBroker]):
     """Single-node cluster for coroutines, with the arguments of `EmbeddedBroker`."""
 
     def __init__(
@@ -52,73 +107,19 @@ class AsyncEmbeddedBroker:
         process: bool = False,
         version: str | None = None,
     ) -> None:
-        self.sync = EmbeddedBroker(settings, topics=topics, directory=directory, memory=memory, process=process, version=version)
+        super().__init__(EmbeddedBroker(settings, topics=topics, directory=directory, memory=memory, process=process, version=version))
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """Value of `bootstrap.servers` for clients."""
-        return self.sync.bootstrap_servers
-
-    @property
-    def faults(self) -> Faults:
-        """See `EmbeddedNode.faults`."""
-        return self.sync.faults
-
-    async def start(self, timeout_s: float = START_S) -> Self:
-        """See `EmbeddedBroker.start`."""
-        try:
-            await _in_thread(self.sync.start, timeout_s)
-        except asyncio.CancelledError:
-            await _in_thread(self.sync.stop)
-            raise
-        return self
-
-    async def stop(self) -> None:
-        """See `EmbeddedBroker.stop`."""
-        await _in_thread(self.sync.stop)
-
-    async def kill(self) -> None:
-        """See `EmbeddedNode.kill`."""
-        await _in_thread(self.sync.kill)
-
-    async def restart(self, timeout_s: float = START_S) -> None:
-        """See `EmbeddedNode.restart`."""
-        await _in_thread(self.sync.restart, timeout_s)
-
-    async def create_topic(
-        self, name: str, partitions: int = 1, *, replication_factor: int = -1, configs: Mapping[str, str] | None = None
-    ) -> str:
-        """See `EmbeddedNode.create_topic`."""
-        return await _in_thread(self.sync.create_topic, name, partitions, replication_factor=replication_factor, configs=configs)
-
-    async def delete_topic(self, name: str) -> None:
-        """See `EmbeddedNode.delete_topic`."""
-        await _in_thread(self.sync.delete_topic, name)
-
-    async def compact(self, topic: str, partition: int | None = None) -> int:
-        """See `EmbeddedNode.compact`."""
-        return await _in_thread(self.sync.compact, topic, partition)
-
-    async def apply_retention(self, topic: str | None = None) -> int:
-        """See `EmbeddedNode.apply_retention`."""
-        return await _in_thread(self.sync.apply_retention, topic)
-
-    async def advance(self, seconds: float | timedelta) -> None:
-        """See `ClockControl.advance`."""
-        await _in_thread(self.sync.clock.advance, seconds)
-
-    async def wait_until_seen(self, api: ApiName, count: int = 1, *, client_id: str | None = None, timeout_s: float = CALL_S) -> int:
-        """See `EmbeddedNode.wait_until_seen`."""
-        return await _in_thread(self.sync.wait_until_seen, api, count, client_id=client_id, timeout_s=timeout_s)
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.stop()
+    stop = _awaited(EmbeddedBroker.stop)
+    kill = _awaited(EmbeddedBroker.kill)
+    restart = _awaited(EmbeddedBroker.restart)
+    create_topic = _awaited(EmbeddedBroker.create_topic)
+    delete_topic = _awaited(EmbeddedBroker.delete_topic)
+    compact = _awaited(EmbeddedBroker.compact)
+    apply_retention = _awaited(EmbeddedBroker.apply_retention)
+    wait_until_seen = _awaited(EmbeddedBroker.wait_until_seen)
 
 
-class AsyncEmbeddedCluster:
+class AsyncEmbeddedCluster(_Awaited[EmbeddedCluster]):
     """Cluster for coroutines, with the arguments of `EmbeddedCluster`."""
 
     def __init__(
@@ -131,55 +132,10 @@ class AsyncEmbeddedCluster:
         memory: bool = False,
         process: bool = False,
     ) -> None:
-        self.sync = EmbeddedCluster(nodes, settings, topics=topics, directory=directory, memory=memory, process=process)
+        super().__init__(EmbeddedCluster(nodes, settings, topics=topics, directory=directory, memory=memory, process=process))
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """Value of `bootstrap.servers` for clients."""
-        return self.sync.bootstrap_servers
-
-    @property
-    def faults(self) -> Faults:
-        """See `EmbeddedCluster.faults`."""
-        return self.sync.faults
-
-    async def start(self, timeout_s: float = START_S) -> Self:
-        """See `EmbeddedCluster.start`."""
-        try:
-            await _in_thread(self.sync.start, timeout_s)
-        except asyncio.CancelledError:
-            await _in_thread(self.sync.stop)
-            raise
-        return self
-
-    async def stop(self, node: int | None = None) -> None:
-        """See `EmbeddedCluster.stop`."""
-        await _in_thread(self.sync.stop, node)
-
-    async def kill(self, node: int) -> None:
-        """See `EmbeddedCluster.kill`."""
-        await _in_thread(self.sync.kill, node)
-
-    async def restart(self, node: int, timeout_s: float = START_S) -> None:
-        """See `EmbeddedCluster.restart`."""
-        await _in_thread(self.sync.restart, node, timeout_s)
-
-    async def create_topic(
-        self, name: str, partitions: int = 1, *, replication_factor: int = -1, configs: Mapping[str, str] | None = None
-    ) -> str:
-        """See `EmbeddedCluster.create_topic`."""
-        return await _in_thread(self.sync.create_topic, name, partitions, replication_factor=replication_factor, configs=configs)
-
-    async def delete_topic(self, name: str) -> None:
-        """See `EmbeddedCluster.delete_topic`."""
-        await _in_thread(self.sync.delete_topic, name)
-
-    async def advance(self, seconds: float | timedelta) -> None:
-        """See `ClockControl.advance`."""
-        await _in_thread(self.sync.clock.advance, seconds)
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.stop()
+    stop = _awaited(EmbeddedCluster.stop)
+    kill = _awaited(EmbeddedCluster.kill)
+    restart = _awaited(EmbeddedCluster.restart)
+    create_topic = _awaited(EmbeddedCluster.create_topic)
+    delete_topic = _awaited(EmbeddedCluster.delete_topic)

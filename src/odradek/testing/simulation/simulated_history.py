@@ -31,7 +31,7 @@ class Acked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Error of a value that its producer will not send again."""
+    """Final error for a value."""
 
     producer: str
     partition: TopicPartition
