@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from odradek.metrics.histogram import Distribution
 from odradek.metrics.names import Kind, Metric
 from odradek.metrics.rates import Rates
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Value: TypeAlias = "int | float | str | Distribution"
 Series: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], Value]"
@@ -89,6 +91,17 @@ def count_of(value: Value) -> int:
 def one(value: Value) -> list[Series]:
     """Return the only series of a metric without tags."""
     return [((), (), value)]
+
+
+def read_one(source: Callable[[], T | None], of: Callable[[T], Value], missing: Value | None = None) -> Read:
+    """Return a function that reads one value of `source()`. While that is None the value is `missing`; without `missing` there is none."""
+
+    def read() -> list[Series]:
+        made = source()
+        value = missing if made is None else of(made)
+        return [] if value is None else one(value)
+
+    return read
 
 
 def by(key: str, values: Mapping[str, Value]) -> list[Series]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.group.group import GroupType
+from odradek.metrics.registry import by, one, read_one
 from odradek.server.metering.network import LastMinute
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
+    from odradek.coordinator.group.group import Group
     from odradek.coordinator.group.service import GroupCoordinator
     from odradek.coordinator.group.settings import GroupCounts
     from odradek.coordinator.group.shard import GroupShard
@@ -18,131 +20,113 @@ if TYPE_CHECKING:
     from odradek.metrics.registry import Registry, Series
     from odradek.server.cluster.coordinators import Coordinators
 
-_CLASSIC: Final = {
-    "PreparingRebalance": "PreparingRebalance",
-    "CompletingRebalance": "CompletingRebalance",
-    "Stable": "Stable",
-    "Dead": "Dead",
-    "Empty": "Empty",
-}
-"""State of a classic group -> suffix of its metric's name."""
+_CLASSIC: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+"""States of classic groups, as in the names of their metrics."""
 _CONSUMER: Final = {"Empty": "empty", "Assigning": "assigning", "Reconciling": "reconciling", "Stable": "stable", "Dead": "dead"}
 """State of a consumer group -> its tag."""
+_COUNTS: Final[Mapping[str, Callable[[GroupCounts], int]]] = {
+    "offset-commit": lambda counts: counts.commits,
+    "offset-deletion": lambda counts: counts.deletions,
+    "offset-expiration": lambda counts: counts.expirations,
+    "group-completed-rebalance": lambda counts: counts.classic_rebalances,
+    "consumer-group-rebalance": lambda counts: counts.consumer_rebalances,
+}
+_GROUPS: Final = "kafka.server:type=group-coordinator-metrics."
+_TRANSACTIONS: Final = "kafka.server:type=transaction-coordinator-metrics."
 _AT_ONCE: Final = 1000
-
-
-def _add_load_times(
-    registry: Registry, prefix: str, service: Callable[[], GroupCoordinator | TransactionCoordinator | None], clock: Clock
-) -> None:
-    def read(of: Callable[[Distribution], float]) -> Iterator[Series]:
-        made = service()
-        yield (), (), 0 if made is None else of(made.runtime.load_times_ms.read(clock.monotonic()))
-
-    registry.add(prefix + "partition-load-time-max", lambda: read(lambda times: times.largest))
-    registry.add(prefix + "partition-load-time-avg", lambda: read(lambda times: times.mean))
 
 
 def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | None], clock: Clock) -> None:
     """Register the metrics of groups, by protocol and state, and of transactions. They include uncommitted changes of operations."""
 
-    def shards() -> list[GroupShard]:
+    def groups() -> GroupCoordinator | None:
         made = coordinators()
-        groups = None if made is None else made.made_groups
-        return [] if groups is None else groups.runtime.each_active(lambda shard: shard)
+        return None if made is None else made.made_groups
 
-    def counts() -> Iterator[tuple[GroupType, str] | None]:
-        seen = 0
-        for shard in shards():
-            for group in list(shard.groups):
-                seen += 1
-                if seen % _AT_ONCE == 0:
-                    yield None
-                yield group.type, group.state_name
+    def transactions() -> TransactionCoordinator | None:
+        made = coordinators()
+        return None if made is None else made.made_transactions
 
-    def total(wanted: Callable[[GroupType, str], bool]) -> Callable[[], Iterator[Series | None]]:
-        def read() -> Iterator[Series | None]:
-            found = 0
-            for each in counts():
-                if each is None:
-                    yield None
-                else:
-                    found += wanted(*each)
-            yield (), (), found
+    _add_states(registry, groups)
+    for name, of in _COUNTS.items():
+        _add_count(registry, name, groups, of, clock)
+    _add_load_times(registry, _GROUPS, groups, clock)
+    registry.add(_GROUPS + "num-partitions", lambda: by("state", _partition_states(groups())))
+    _add_load_times(registry, _TRANSACTIONS, transactions, clock)
+    registry.add(
+        _TRANSACTIONS + "transactional-id-count",
+        read_one(transactions, lambda made: sum(made.runtime.each_active(lambda shard: len(shard.transactions))), 0),
+    )
+    channel = "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name="
+    registry.add(channel + "UnknownDestinationQueueSize", read_one(transactions, lambda made: made.unknown_destinations, 0))
+    registry.add(channel + "LogAppendRetryQueueSize", lambda: one(0))
 
-        return read
 
-    def by(tag: str, of: Callable[[GroupType, str], str | None], values: tuple[str, ...]) -> Callable[[], Iterator[Series | None]]:
+def _add_states(registry: Registry, coordinator: Callable[[], GroupCoordinator | None]) -> None:
+    """Register the numbers of groups by protocol and state, and the number of offsets."""
+
+    def shards() -> list[GroupShard]:
+        made = coordinator()
+        return [] if made is None else made.runtime.each_active(lambda shard: shard)
+
+    def count(key: str, of: Callable[[Group], str | None], values: tuple[str, ...] = ("",), tag: str = "") -> None:
+        """Register the number of groups for each value that `of` returns, except None; without `tag` there is one value, ""."""
+
         def read() -> Iterator[Series | None]:
             found = dict.fromkeys(values, 0)
-            for each in counts():
-                if each is None:
+            for number, group in enumerate((each for shard in shards() for each in list(shard.groups)), 1):
+                if number % _AT_ONCE == 0:
                     yield None
-                elif (value := of(*each)) is not None:
+                if (value := of(group)) is not None:
                     found[value] = found.get(value, 0) + 1
-            for value, count in found.items():
-                yield (tag,), (value,), count
+            yield from by(tag, found) if tag else one(found[""])
 
-        return read
+        registry.add(key, read)
 
     manager = "kafka.coordinator.group:type=GroupMetadataManager,name="
-    registry.add(manager + "NumGroups", total(lambda type_, state: True))
-    registry.add(manager + "NumOffsets", lambda: [((), (), sum(len(shard.offsets.offsets) for shard in shards()))])
-    for state, name in _CLASSIC.items():
+    registry.add(manager + "NumOffsets", lambda: one(sum(len(shard.offsets.offsets) for shard in shards())))
+    count(manager + "NumGroups", lambda group: "")
+    for state in _CLASSIC:
 
-        def is_in(type_: GroupType, found: str, state: str = state) -> bool:
-            return type_ is GroupType.CLASSIC and found == state
+        def is_in(group: Group, state: str = state) -> str | None:
+            return "" if group.type is GroupType.CLASSIC and group.state_name == state else None
 
-        registry.add(f"{manager}NumGroups{name}", total(is_in))
-    own = "kafka.server:type=group-coordinator-metrics."
-    registry.add(own + "group-count", by("protocol", lambda type_, state: type_.value, ("classic", "consumer")))
-    registry.add(
-        own + "consumer-group-count",
-        by("state", lambda type_, state: _CONSUMER.get(state) if type_ is GroupType.CONSUMER else None, tuple(_CONSUMER.values())),
-    )
+        count(f"{manager}NumGroups{state}", is_in)
+    count(_GROUPS + "group-count", lambda group: group.type.value, ("classic", "consumer"), "protocol")
 
-    def counted(name: str, of: Callable[[GroupCounts], int]) -> None:
-        def read() -> Iterator[Series]:
-            made = coordinators()
-            groups = None if made is None else made.made_groups
-            yield (), (), 0 if groups is None else of(groups.counts)
+    def consumer_state(group: Group) -> str | None:
+        return _CONSUMER.get(group.state_name) if group.type is GroupType.CONSUMER else None
 
-        registry.add(own + name + "-count", read)
-        rate = LastMinute(lambda: sum(int(value) for _, _, value in read() if isinstance(value, int)), clock)
-        registry.add(own + name + "-rate", lambda: [((), (), rate.read())])
+    count(_GROUPS + "consumer-group-count", consumer_state, tuple(_CONSUMER.values()), "state")
 
-    counted("offset-commit", lambda counts: counts.commits)
-    counted("offset-deletion", lambda counts: counts.deletions)
-    counted("offset-expiration", lambda counts: counts.expirations)
-    counted("group-completed-rebalance", lambda counts: counts.classic_rebalances)
-    counted("consumer-group-rebalance", lambda counts: counts.consumer_rebalances)
-    _add_load_times(registry, own, lambda: None if (made := coordinators()) is None else made.made_groups, clock)
-    theirs = "kafka.server:type=transaction-coordinator-metrics."
-    _add_load_times(registry, theirs, lambda: None if (made := coordinators()) is None else made.made_transactions, clock)
 
-    def partitions() -> Iterator[Series]:
-        made = coordinators()
-        groups = None if made is None else made.made_groups
-        states = {"loading": 0, "active": 0, "failed": 0}
-        if groups is not None:
-            for state in groups.runtime.states():
-                states[state] = states.get(state, 0) + 1
-        for state, count in states.items():
-            yield ("state",), (state,), count
+def _add_count(
+    registry: Registry, name: str, groups: Callable[[], GroupCoordinator | None], of: Callable[[GroupCounts], int], clock: Clock
+) -> None:
+    """Register a count of the group coordinator and its rate over the last minute."""
 
-    registry.add(own + "num-partitions", partitions)
+    def value() -> int:
+        made = groups()
+        return 0 if made is None else of(made.counts)
 
-    def transactional_ids() -> Iterator[Series]:
-        made = coordinators()
-        service = None if made is None else made.made_transactions
-        found = [] if service is None else service.runtime.each_active(lambda shard: len(shard.transactions))
-        yield (), (), sum(found)
+    rate = LastMinute(value, clock)
+    registry.add(f"{_GROUPS}{name}-count", lambda: one(value()))
+    registry.add(f"{_GROUPS}{name}-rate", lambda: one(rate.read()))
 
-    def markers() -> Iterator[Series]:
-        made = coordinators()
-        service = None if made is None else made.made_transactions
-        yield (), (), 0 if service is None else service.unknown_destinations
 
-    channel = "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name="
-    registry.add(channel + "UnknownDestinationQueueSize", markers)
-    registry.add(channel + "LogAppendRetryQueueSize", lambda: [((), (), 0)])
-    registry.add("kafka.server:type=transaction-coordinator-metrics.transactional-id-count", transactional_ids)
+def _add_load_times(
+    registry: Registry, prefix: str, service: Callable[[], GroupCoordinator | TransactionCoordinator | None], clock: Clock
+) -> None:
+    def times() -> Distribution | None:
+        made = service()
+        return None if made is None else made.runtime.load_times_ms.read(clock.monotonic())
+
+    registry.add(prefix + "partition-load-time-max", read_one(times, lambda read: read.largest, 0))
+    registry.add(prefix + "partition-load-time-avg", read_one(times, lambda read: read.mean, 0))
+
+
+def _partition_states(groups: GroupCoordinator | None) -> dict[str, int]:
+    states = {"loading": 0, "active": 0, "failed": 0}
+    for state in () if groups is None else groups.runtime.states():
+        states[state] = states.get(state, 0) + 1
+    return states

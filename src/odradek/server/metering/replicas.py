@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.config.keys.transactions import TRANSACTION_MAX_TIMEOUT_MS
 from odradek.metrics.histogram import Distribution
+from odradek.metrics.registry import by, read_one
 from odradek.replication.partition import Role
 from odradek.storage.compaction.manager import CleanerManager
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.ids import TopicPartition
-    from odradek.metrics.registry import Registry, Series, Value
+    from odradek.metrics.registry import Read, Registry, Series
+    from odradek.metrics.traffic import TopicTraffic
     from odradek.replication.fetchers import ReplicaFetchers
     from odradek.replication.partition import Partition
     from odradek.replication.replica_manager import ReplicaManager
@@ -21,11 +23,10 @@ if TYPE_CHECKING:
     from odradek.server.cluster.coordinators import Coordinators
     from odradek.storage.loading import LoadProgress
     from odradek.storage.log import Log
+    from odradek.storage.log_directory import LogDirectory
     from odradek.storage.log_manager import LogManager
 
 _PARTITION = ("topic", "partition")
-_DIRECTORY = ("logDirectory",)
-_CLIENT = ("clientId",)
 _SLICE = 250
 """Partitions that are read in one slice."""
 _LATE_MS = 5 * 60 * 1000
@@ -108,6 +109,9 @@ class ReplicaSource:
         def each(key: str, of: Callable[[Row], int], *, logs: bool = False) -> None:
             registry.add(key, lambda: self._each(of, logs=logs))
 
+        def changed(key: str, of: Callable[[TopicTraffic], int]) -> None:
+            registry.add(key, read_one(self._manager, lambda replicas: of(replicas.traffic.total())))
+
         manager = "kafka.server:type=ReplicaManager,name="
         total(manager + "LeaderCount", lambda row: row.led)
         total(manager + "PartitionCount", lambda row: 1)
@@ -118,12 +122,9 @@ class ReplicaSource:
         total(manager + "ReassigningPartitions", lambda row: row.reassigning)
         total(manager + "PartitionsWithLateTransactionsCount", lambda row: row.late)
         total(manager + "ProducerIdCount", lambda row: row.producers)
-        for name, field in (
-            ("IsrShrinksPerSec", "isr_shrinks"),
-            ("IsrExpandsPerSec", "isr_expands"),
-            ("FailedIsrUpdatesPerSec", "isr_failures"),
-        ):
-            registry.add(manager + name, self._isr(field))
+        changed(manager + "IsrShrinksPerSec", lambda traffic: traffic.isr_shrinks)
+        changed(manager + "IsrExpandsPerSec", lambda traffic: traffic.isr_expands)
+        changed(manager + "FailedIsrUpdatesPerSec", lambda traffic: traffic.isr_failures)
         partition = "kafka.cluster:type=Partition,name="
         each(partition + "UnderReplicated", lambda row: row.under_replicated)
         each(partition + "InSyncReplicasCount", lambda row: row.in_sync)
@@ -155,27 +156,14 @@ class ReplicaSource:
         for name in ("PurgatorySize", "NumDelayedOperations"):
             registry.add(f"kafka.server:type=DelayedOperationPurgatory,name={name}", sizes)
 
-        def sessions(of: Callable[[ReplicaManager], int]) -> Callable[[], Iterator[Series]]:
-            def read() -> Iterator[Series]:
-                manager = self._manager()
-                if manager is not None:
-                    yield (), (), of(manager)
-
-            return read
-
         cache = "kafka.server:type=FetchSessionCache,name="
-        registry.add(cache + "NumIncrementalFetchSessions", sessions(lambda manager: len(manager.fetch_sessions)))
-        registry.add(cache + "NumIncrementalFetchPartitionsCached", sessions(lambda manager: manager.fetch_sessions.cached_partitions))
-        registry.add(cache + "IncrementalFetchSessionEvictionsPerSec", sessions(lambda manager: manager.fetch_sessions.evictions))
-
-    def _isr(self, field: str) -> Callable[[], Iterator[Series]]:
-        def read() -> Iterator[Series]:
-            manager = self._manager()
-            if manager is not None:
-                value: int = getattr(manager.traffic.total(), field)
-                yield (), (), value
-
-        return read
+        add = registry.add
+        add(cache + "NumIncrementalFetchSessions", read_one(self._manager, lambda manager: len(manager.fetch_sessions)))
+        add(
+            cache + "NumIncrementalFetchPartitionsCached",
+            read_one(self._manager, lambda manager: manager.fetch_sessions.cached_partitions),
+        )
+        add(cache + "IncrementalFetchSessionEvictionsPerSec", read_one(self._manager, lambda manager: manager.fetch_sessions.evictions))
 
     def _total(self, of: Callable[[Row], int]) -> Iterator[Series | None]:
         yield from self._look()
@@ -215,22 +203,18 @@ def add_fetchers(registry: Registry, fetchers: Callable[[], ReplicaFetchers | No
         for client, key, lag in now.lags():
             yield ("clientId", "topic", "partition"), (client, key.topic, str(key.partition)), lag
 
-    def largest() -> Iterator[Series]:
-        now = fetchers()
-        yield _CLIENT, ("Replica",), 0 if now is None else max((lag for _, _, lag in now.lags()), default=0)
+    def of_replicas(of: Callable[[ReplicaFetchers], int]) -> Read:
+        def read() -> list[Series]:
+            now = fetchers()
+            return by("clientId", {"Replica": 0 if now is None else of(now)})
 
-    def failed() -> Iterator[Series]:
-        now = fetchers()
-        yield _CLIENT, ("Replica",), 0 if now is None else now.failed
-
-    def nothing() -> Iterator[Series]:
-        yield _CLIENT, ("Replica",), 0
+        return read
 
     manager = "kafka.server:type=ReplicaFetcherManager,name="
-    registry.add(manager + "MaxLag", largest)
-    registry.add(manager + "MinFetchRate", nothing)
-    registry.add(manager + "FailedPartitionsCount", failed)
-    registry.add(manager + "DeadThreadCount", nothing)
+    registry.add(manager + "MaxLag", of_replicas(lambda now: max((lag for _, _, lag in now.lags()), default=0)))
+    registry.add(manager + "MinFetchRate", of_replicas(lambda now: 0))
+    registry.add(manager + "FailedPartitionsCount", of_replicas(lambda now: now.failed))
+    registry.add(manager + "DeadThreadCount", of_replicas(lambda now: 0))
     registry.add("kafka.server:type=FetcherLagMetrics,name=ConsumerLag", lags)
 
 
@@ -245,39 +229,23 @@ def add_waits(
             for kind in ("consumer", "follower"):
                 yield ("fetcherType",), (kind,), manager.delayed.fetch.expired.get(kind, 0)
 
-    def expired(of: Callable[[ReplicaManager], int]) -> Callable[[], Iterator[Series]]:
-        def read() -> Iterator[Series]:
-            manager = replicas()
-            if manager is not None:
-                yield (), (), of(manager)
-
-        return read
-
     registry.add("kafka.server:type=DelayedFetchMetrics,name=ExpiresPerSec", fetches)
     registry.add(
         "kafka.server:type=DelayedProduceMetrics,name=ExpiresPerSec",
-        expired(lambda manager: manager.delayed.acks.expired + sum(manager.delayed.produce.expired.values())),
+        read_one(replicas, lambda manager: manager.delayed.acks.expired + sum(manager.delayed.produce.expired.values())),
     )
     registry.add(
         "kafka.server:type=DelayedDeleteRecordsMetrics,name=ExpiresPerSec",
-        expired(lambda manager: sum(manager.delayed.delete_records.expired.values())),
+        read_one(replicas, lambda manager: sum(manager.delayed.delete_records.expired.values())),
     )
 
     def verifier() -> ChannelVerifier | None:
         made = coordinators()
         return None if made is None else made.made_verifier
 
-    def failures() -> Iterator[Series]:
-        made = verifier()
-        yield (), (), 0 if made is None else made.failures
-
-    def times() -> Iterator[Series]:
-        made = verifier()
-        yield (), (), Distribution() if made is None else made.times_ms.read(clock.monotonic())
-
     manager = "kafka.server:type=AddPartitionsToTxnManager,name=Verification"
-    registry.add(manager + "FailureRate", failures)
-    registry.add(manager + "TimeMs", times)
+    registry.add(manager + "FailureRate", read_one(verifier, lambda made: made.failures, 0))
+    registry.add(manager + "TimeMs", read_one(verifier, lambda made: made.times_ms.read(clock.monotonic()), Distribution()))
 
 
 def add_logs(
@@ -289,52 +257,6 @@ def add_logs(
 ) -> None:
     """Register LogManager and the cleaner."""
 
-    def directories(of: Callable[[LogManager, str], Value]) -> Callable[[], Iterator[Series]]:
-        def read() -> Iterator[Series]:
-            manager = log_manager()
-            if manager is not None:
-                for directory in manager.directories:
-                    yield _DIRECTORY, (directory.path,), of(manager, directory.path)
-
-        return read
-
-    def offline() -> Iterator[Series]:
-        manager = log_manager()
-        if manager is not None:
-            yield (), (), sum(1 for directory in manager.directories if not directory.online)
-
-    def is_offline(manager: LogManager, path: str) -> int:
-        directory = manager.directory(path)
-        return int(directory is None or not directory.online)
-
-    def flushes() -> Iterator[Series]:
-        manager = replicas()
-        if manager is not None:
-            yield (), (), manager.flusher.times_ms.read(clock.monotonic())
-
-    def uncleanable(manager: LogManager, path: str) -> list[TopicPartition]:
-        cleaner = manager.cleaner
-        return [] if cleaner is None else list(cleaner.uncleanable_in(path))
-
-    def uncleanable_bytes(manager: LogManager, path: str) -> int:
-        logs = (manager.get_log(key) for key in uncleanable(manager, path))
-        return sum(log.size for log in logs if log is not None)
-
-    registry.add("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", offline)
-    registry.add("kafka.log:type=LogManager,name=LogDirectoryOffline", directories(is_offline))
-
-    def is_cordoned(manager: LogManager, path: str) -> int:
-        directory = manager.directory(path)
-        return int(directory is not None and directory.cordoned)
-
-    def cordoned() -> Iterator[Series]:
-        manager = log_manager()
-        if manager is not None:
-            yield (), (), sum(directory.cordoned for directory in manager.directories)
-
-    registry.add("kafka.log:type=LogManager,name=CordonedLogDirectoryCount", cordoned)
-    registry.add("kafka.log:type=LogManager,name=LogDirectoryCordoned", directories(is_cordoned))
-
     def logs_to_recover() -> Iterator[Series]:
         for path, progress in list(recovery().items()):
             yield ("dir",), (path,), max(progress.total - progress.done - 1, 0)
@@ -343,27 +265,64 @@ def add_logs(
         for path, progress in list(recovery().items()):
             yield ("dir", "threadNum"), (path, "0"), max(progress.segments_total - progress.segments_done, 0)
 
-    registry.add("kafka.log:type=LogManager,name=remainingLogsToRecover", logs_to_recover)
-    registry.add("kafka.log:type=LogManager,name=remainingSegmentsToRecover", segments_to_recover)
+    _add_directories(registry, log_manager)
+    manager = "kafka.log:type=LogManager,name=remaining"
+    registry.add(manager + "LogsToRecover", logs_to_recover)
+    registry.add(manager + "SegmentsToRecover", segments_to_recover)
+    flushes = read_one(replicas, lambda made: made.flusher.times_ms.read(clock.monotonic()))
     registry.add("kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs", flushes)
+    _add_cleaner(registry, log_manager, clock)
+
+
+def _add_directories(registry: Registry, log_manager: Callable[[], LogManager | None]) -> None:
+    """Register the states of log directories, and their partitions that the cleaner cannot clean."""
+
+    def uncleanable(manager: LogManager, path: str) -> list[TopicPartition]:
+        cleaner = manager.cleaner
+        return [] if cleaner is None else list(cleaner.uncleanable_in(path))
+
+    def uncleanable_bytes(manager: LogManager, directory: LogDirectory) -> int:
+        logs = (manager.get_log(key) for key in uncleanable(manager, directory.path))
+        return sum(log.size for log in logs if log is not None)
+
+    def each(key: str, of: Callable[[LogManager, LogDirectory], int]) -> None:
+        registry.add(key, lambda: _by_directory(log_manager(), of))
+
+    def count(key: str, of: Callable[[LogDirectory], bool]) -> None:
+        registry.add(key, read_one(log_manager, lambda manager: sum(map(of, manager.directories))))
+
+    name = "kafka.log:type=LogManager,name="
+    count(name + "OfflineLogDirectoryCount", lambda directory: not directory.online)
+    count(name + "CordonedLogDirectoryCount", lambda directory: directory.cordoned)
+    each(name + "LogDirectoryOffline", lambda _, directory: int(not directory.online))
+    each(name + "LogDirectoryCordoned", lambda _, directory: int(directory.cordoned))
     cleaner = "kafka.log:type=LogCleanerManager,name=uncleanable-"
-    registry.add(cleaner + "partitions-count", directories(lambda manager, path: len(uncleanable(manager, path))))
-    registry.add(cleaner + "bytes", directories(uncleanable_bytes))
+    each(cleaner + "partitions-count", lambda manager, directory: len(uncleanable(manager, directory.path)))
+    each(cleaner + "bytes", uncleanable_bytes)
 
-    def of_cleaner(key: str, of: Callable[[CleanerManager], int]) -> None:
-        def read() -> Iterator[Series]:
-            manager = log_manager()
-            made = None if manager is None else manager.cleaner
-            yield (), (), of(made) if isinstance(made, CleanerManager) else 0
 
-        registry.add(key, read)
+def _by_directory(manager: LogManager | None, of: Callable[[LogManager, LogDirectory], int]) -> list[Series]:
+    return [] if manager is None else by("logDirectory", {each.path: of(manager, each) for each in manager.directories})
 
-    of_cleaner("kafka.log:type=LogCleanerManager,name=max-dirty-percent", lambda made: int(made.dirtiest * 100))
-    of_cleaner(
-        "kafka.log:type=LogCleanerManager,name=time-since-last-run-ms",
-        lambda made: 0 if made.looked_ms is None else max(clock.time_ms() - made.looked_ms, 0),
-    )
-    of_cleaner("kafka.log:type=LogCleaner,name=cleaner-recopy-percent", lambda made: int(made.last_recopied * 100))
-    of_cleaner("kafka.log:type=LogCleaner,name=max-buffer-utilization-percent", lambda made: int(made.last_utilization * 100))
-    of_cleaner("kafka.log:type=LogCleaner,name=max-clean-time-secs", lambda made: int(made.last_seconds))
-    registry.add("kafka.log:type=LogCleaner,name=DeadThreadCount", lambda: [((), (), 0)])
+
+def _add_cleaner(registry: Registry, log_manager: Callable[[], LogManager | None], clock: Clock) -> None:
+    """Register what the log cleaner measures of itself."""
+
+    def cleaner() -> CleanerManager | None:
+        manager = log_manager()
+        made = None if manager is None else manager.cleaner
+        return made if isinstance(made, CleanerManager) else None
+
+    def idle_ms(made: CleanerManager) -> int:
+        return 0 if made.looked_ms is None else max(clock.time_ms() - made.looked_ms, 0)
+
+    values: dict[str, Callable[[CleanerManager], int]] = {
+        "LogCleanerManager,name=max-dirty-percent": lambda made: int(made.dirtiest * 100),
+        "LogCleanerManager,name=time-since-last-run-ms": idle_ms,
+        "LogCleaner,name=cleaner-recopy-percent": lambda made: int(made.last_recopied * 100),
+        "LogCleaner,name=max-buffer-utilization-percent": lambda made: int(made.last_utilization * 100),
+        "LogCleaner,name=max-clean-time-secs": lambda made: int(made.last_seconds),
+        "LogCleaner,name=DeadThreadCount": lambda made: 0,
+    }
+    for name, of in values.items():
+        registry.add(f"kafka.log:type={name}", read_one(cleaner, of, 0))
