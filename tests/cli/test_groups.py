@@ -193,7 +193,7 @@ def test_a_partition_without_offset_cannot_be_shifted(bootstrap: str, admin: Adm
     admin.alter_consumer_group_offsets("partly", at(4))
     answer = command("groups", "reset-offsets", "partly", "--topic", "orders:0,1", "--shift-by", "1", "--execute", "-b", bootstrap)
     assert answer.status == 1
-    assert answer.err == "odradek groups: partly: orders-1 cannot be shifted: there is no current committed offset\n"
+    assert answer.err == "odradek groups: partly: orders-1 cannot be shifted: it has no current committed offset\n"
     assert committed(admin, "partly") == at(5)
     assert command("groups", "reset-offsets", "partly", "--topic", "orders", "--to-current", "--execute", "-b", bootstrap).status == 0
     assert committed(admin, "partly") == at(5, 5, 0)

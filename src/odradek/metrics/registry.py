@@ -94,7 +94,7 @@ def one(value: Value) -> list[Series]:
 
 
 def read_one(source: Callable[[], T | None], of: Callable[[T], Value], missing: Value | None = None) -> Read:
-    """Return a function that reads one value of `source()`. While that is None the value is `missing`; without `missing` there is none."""
+    """Return a reader of one value of `source()`. While `source()` is None, it reads `missing`, or no series without `missing`."""
 
     def read() -> list[Series]:
         made = source()

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli.groups.group_offsets import Plan, Scenario, chosen_scenario, new_offsets, plan_in
+from odradek.cli.groups.group_offsets import Plan, Scenario, Targets, new_offsets, plan_in, target_options
 from odradek.cli.groups.group_report import NAME
 from odradek.cli.shared.client_command import client_settings, connection_options_with
 from odradek.cli.shared.dry_run import execute_option, remark_dry_run
 from odradek.cli.shared.output import Output, Row, output_option, show
-from odradek.cli.shared.per_item import PAUSE_S, named_argument, one_of, partitions_of, report_error, single_name
+from odradek.cli.shared.per_item import PAUSE_S, named_argument, partitions_of, report_error, single_name
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import GroupState
 
@@ -25,8 +24,6 @@ _INTERNAL: Final = re.compile(
     r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic"
     r"|.-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-[0-9]+-topic)"
 )
-_LARGEST: Final = 2**63 - 1
-_OFFSET: Final = click.IntRange(-_LARGEST - 1, _LARGEST)
 _LEAVE_TIMEOUT_S: Final = 10.0
 
 
@@ -65,21 +62,9 @@ def internal_topics(application: str, topics: Iterable[str], named: Collection[s
     metavar="TOPIC,...",
     help="Delete only these of the internal topics of the application.",
 )
-@click.option("--to-earliest", is_flag=True, help="Reset input topics to their first records; the default.")
-@click.option("--to-latest", is_flag=True, help="Reset to the end.")
-@click.option("--to-offset", type=_OFFSET, metavar="N", help="Reset to this offset, or to the nearest existing offset.")
-@click.option("--shift-by", type=_OFFSET, metavar="N", help="Shift by N offsets; a negative N shifts backward.")
-@click.option(
-    "--to-datetime",
-    metavar="TIME",
-    help="Reset to the first record at or after this time, such as 2023-11-14T22:13:20.000 (UTC without a zone).",
-)
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to the first record that is not older than this duration.")
-@click.option(
-    "--from-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Reset to the offsets of a CSV file with lines topic,partition,offset.",
+@target_options(
+    earliest="Reset input topics to their first records; the default.",
+    file="Reset to the offsets of a CSV file with lines topic,partition,offset.",
 )
 @click.option("--force", is_flag=True, help="Remove the members that are still in the group.")
 @execute_option
@@ -90,13 +75,7 @@ def reset_application(
     inputs: tuple[str, ...],
     intermediates: tuple[str, ...],
     internals: tuple[str, ...],
-    to_earliest: bool,
-    to_latest: bool,
-    to_offset: int | None,
-    shift_by: int | None,
-    to_datetime: str | None,
-    by_duration: str | None,
-    from_file: Path | None,
+    targets: Targets,
     force: bool,
     execute: bool,
     output: Output,
@@ -109,25 +88,14 @@ def reset_application(
     state before they start again.
     """
     application = single_name(applications, "APPLICATION")
-    chosen = one_of(
-        {
-            "--to-earliest": to_earliest,
-            "--to-latest": to_latest,
-            "--to-offset": to_offset is not None,
-            "--shift-by": shift_by is not None,
-            "--to-datetime": to_datetime is not None,
-            "--by-duration": by_duration is not None,
-            "--from-file": from_file is not None,
-        },
-        needed=False,
-    )
+    chosen = targets.option(needed=False)
     if chosen is not None and not inputs:
         raise click.UsageError(f"{chosen} requires --input-topics")
     repeated = sorted({*inputs} & {*intermediates})
     if repeated:
         raise click.UsageError(f"{repeated[0]} is in --input-topics and in --intermediate-topics")
-    scenario = chosen_scenario(chosen or "--to-earliest", to_offset if to_offset is not None else shift_by, to_datetime, by_duration)
-    given = {} if from_file is None else plan_in(from_file, [application])[application]
+    scenario = targets.scenario(chosen or "--to-earliest")
+    given = {} if targets.from_file is None else plan_in(targets.from_file, [application])[application]
     with Admin(client_settings(bootstrap, settings)) as admin:
         members = _members(admin, application)
         if members and not force:

@@ -6,9 +6,10 @@ import csv
 import io
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 
@@ -50,19 +51,64 @@ class Scenario(NamedTuple):
     value: int = 0
 
 
-def chosen_scenario(option: str, number: int | None, instant: str | None, duration: str | None) -> Scenario:
-    """Return the scenario of the option, whose value is `number`, `instant`, `duration` (back from now) or none of these.
+class Targets(NamedTuple):
+    """Values of the options that say where offsets are moved, of which the user gives at most one (see `target_options`)."""
 
-    Raises UsageError for a malformed instant or duration.
+    to_earliest: bool
+    to_latest: bool
+    to_current: bool
+    to_offset: int | None
+    shift_by: int | None
+    to_datetime: str | None
+    by_duration: str | None
+    from_file: Path | None
+
+    def option(self, *, needed: bool) -> str | None:
+        """Return the given option, None for none. Raises UsageError for two options, and for none when an option is needed."""
+        given = self._asdict().items()
+        return one_of({f"--{name.replace('_', '-')}": value is not None and value is not False for name, value in given}, needed=needed)
+
+    def scenario(self, option: str) -> Scenario:
+        """Return the scenario of `option`. Raises UsageError for a malformed time or duration."""
+        try:
+            if self.to_datetime is not None:
+                return Scenario(option, instant_ms(self.to_datetime))
+            if self.by_duration is not None:
+                return Scenario(option, max(0, time.time_ns() // 1_000_000 - duration_ms(self.by_duration)))
+        except ValueError as malformed:
+            raise click.UsageError(f"{option} {malformed}") from None
+        return Scenario(option, (self.to_offset if self.to_offset is not None else self.shift_by) or 0)
+
+
+def target_options(*, earliest: str, file: str, current: str | None = None) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that adds the options of `Targets`, and passes them as `targets`.
+
+    The arguments are the help texts of --to-earliest, --from-file and --to-current; --to-current is added only with `current`.
     """
-    try:
-        if instant is not None:
-            return Scenario(option, instant_ms(instant))
-        if duration is not None:
-            return Scenario(option, max(0, time.time_ns() // 1_000_000 - duration_ms(duration)))
-    except ValueError as malformed:
-        raise click.UsageError(f"{option} {malformed}") from None
-    return Scenario(option, number or 0)
+    time_help = "Reset to the first record at or after this time, such as 2023-11-14T22:13:20.000 (UTC without a zone)."
+    duration_help = "Reset to the first record that is not older than this duration."
+    options = [
+        click.option("--to-earliest", is_flag=True, help=earliest),
+        click.option("--to-latest", is_flag=True, help="Reset to the end."),
+        *([] if current is None else [click.option("--to-current", is_flag=True, help=current)]),
+        click.option("--to-offset", type=_OFFSET, metavar="N", help="Reset to this offset, or to the nearest existing offset."),
+        click.option("--shift-by", type=_OFFSET, metavar="N", help="Shift by N offsets; a negative N shifts backward."),
+        click.option("--to-datetime", metavar="TIME", help=time_help),
+        click.option("--by-duration", metavar="PnDTnHnMnS", help=duration_help),
+        click.option("--from-file", type=click.Path(path_type=Path), metavar="FILE", help=file),
+    ]
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        @wraps(function)
+        def command(*, to_current: bool = False, **given: Any) -> int:
+            targets = {name: given.pop(name) for name in Targets._fields if name in given}
+            return function(targets=Targets(to_current=to_current, **targets), **given)
+
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 class Plan(NamedTuple):
@@ -80,22 +126,10 @@ class Plan(NamedTuple):
     "--topic", "topics", multiple=True, metavar="TOPIC[:N,...]", help="Only this topic or these partitions of it; may be repeated."
 )
 @click.option("--all-topics", is_flag=True, help="All partitions for which the group has a committed offset.")
-@click.option("--to-earliest", is_flag=True, help="Reset to the first record.")
-@click.option("--to-latest", is_flag=True, help="Reset to the end.")
-@click.option("--to-current", is_flag=True, help="Reset to the committed offset; to the end if there is none.")
-@click.option("--to-offset", type=_OFFSET, metavar="N", help="Reset to this offset, or to the nearest existing offset.")
-@click.option("--shift-by", type=_OFFSET, metavar="N", help="Shift by N offsets; a negative N shifts backward.")
-@click.option(
-    "--to-datetime",
-    metavar="TIME",
-    help="Reset to the first record at or after this time, such as 2023-11-14T22:13:20.000 (UTC without a zone).",
-)
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to the first record that is not older than this duration.")
-@click.option(
-    "--from-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Reset to the offsets of a CSV file, as --export prints it; - reads standard input.",
+@target_options(
+    earliest="Reset to the first record.",
+    current="Reset to the committed offset; without one, to the end.",
+    file="Reset to the offsets of a CSV file, as --export prints it; - reads standard input.",
 )
 @click.option(
     "--export", is_flag=True, help="Print CSV for --from-file with the columns group (only for several groups), topic, partition, offset."
@@ -109,14 +143,7 @@ def reset_offsets(
     all_groups: bool,
     topics: tuple[str, ...],
     all_topics: bool,
-    to_earliest: bool,
-    to_latest: bool,
-    to_current: bool,
-    to_offset: int | None,
-    shift_by: int | None,
-    to_datetime: str | None,
-    by_duration: str | None,
-    from_file: Path | None,
+    targets: Targets,
     export: bool,
     execute: bool,
     timeout: int,
@@ -129,24 +156,13 @@ def reset_offsets(
     The group must have no members. A group that does not exist is created.
     """
     one_of({"GROUP": bool(names), "--all-groups": all_groups}, needed=True)
-    chosen = one_of(
-        {
-            "--to-earliest": to_earliest,
-            "--to-latest": to_latest,
-            "--to-current": to_current,
-            "--to-offset": to_offset is not None,
-            "--shift-by": shift_by is not None,
-            "--to-datetime": to_datetime is not None,
-            "--by-duration": by_duration is not None,
-            "--from-file": from_file is not None,
-        },
-        needed=True,
-    )
+    option = str(targets.option(needed=True))
+    from_file = targets.from_file
     if one_of({"--topic": bool(topics), "--all-topics": all_topics, "--from-file": from_file is not None}, needed=False) is None:
         raise click.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     if export and output != "table":
         raise click.UsageError("--export prints CSV and cannot be used with -o json")
-    scenario = chosen_scenario(str(chosen), to_offset if to_offset is not None else shift_by, to_datetime, by_duration)
+    scenario = targets.scenario(option)
     scopes = partition_scopes("--topic", topics)
     rows: list[dict[str, object]] = []
     failed = 0
@@ -246,7 +262,7 @@ def new_offsets(
     elif option == "--shift-by":
         wanted = {partition: current[partition] + value for partition in partitions if partition in current}
         problems += [
-            f"{partition} cannot be shifted: there is no current committed offset" for partition in partitions if partition not in current
+            f"{partition} cannot be shifted: it has no current committed offset" for partition in partitions if partition not in current
         ]
     elif option == "--to-current":
         ends = _offsets(admin, [partition for partition in partitions if partition not in current], OffsetSpec.LATEST)

@@ -286,7 +286,7 @@ def remove_controller(
         else:
             voters = {(each.replica_id, each.replica_directory_id) for each in admin.describe_metadata_quorum().voters}
             if (controller_id, directory_id) not in voters:
-                raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"there is no voter {controller_id} with directory id {directory}")
+                raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"voter {controller_id} with directory id {directory} does not exist")
     description = f"controller {controller_id} with directory id {uuid_to_string(directory_id)}"
     click.echo(f"{'Removed' if execute else 'Would remove'} {description}.")
     if not execute:

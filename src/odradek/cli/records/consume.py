@@ -6,17 +6,18 @@ import random
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.records.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
-from odradek.cli.records.decoding import chosen_decoding, decoded, decoding_options
-from odradek.cli.records.ranges import BEGINNING, END, parse_range
+from odradek.cli.records.decoding import Decoding, chosen_decoding, decoded, decoding_options
+from odradek.cli.records.ranges import BEGINNING, END, Range, parse_range
 from odradek.cli.records.record_formats import no_output, plain, template_formatter
 from odradek.cli.records.record_json import json_line
 from odradek.cli.records.seeking import Ends, EndsOfMember, seek
@@ -144,40 +145,13 @@ def command(
         raise click.UsageError("--include cannot be used with -p")
     if from_beginning and offsets:
         raise click.UsageError("--from-beginning cannot be used with -o")
-    if as_json and (template is not None or key_delimiter is not None):
-        raise click.UsageError("-J cannot be used with -f and -K")
-    if (as_json or template is not None) and delimiter is not None:
-        raise click.UsageError("-D cannot be used with -f and -J")
-    if template is not None and key_delimiter is not None:
-        raise click.UsageError("-f cannot be used with -K; use %k for the key")
-    properties = read_properties(formatter_config, formatter_properties, "--formatter-property")
-    properties |= {"key.deserializer": key_deserializer} if key_deserializer is not None else {}
-    properties |= {"value.deserializer": value_deserializer} if value_deserializer is not None else {}
-    kafka_format = bool(properties) or formatter is not None
-    if kafka_format and (as_json or template is not None):
-        raise click.UsageError("--formatter and --formatter-property cannot be used with -J and -f")
-    if (kafka_format or console) and (delimiter is not None or key_delimiter is not None):
-        raise click.UsageError(
-            "-K and -D cannot be used with --console and --formatter; use --formatter-property key.separator=DELIM and line.separator=DELIM"
-        )
-    if template is not None:
-        render = template_formatter(unescape(template))
-    elif as_json:
-        render = json_line
-    elif kafka_format or console:
-        render = console_formatter(properties)
-        if formatter == NO_OP:
-            render = no_output
-    else:
-        render = plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
-    decoding = chosen_decoding(click.get_current_context())
-    if decoding is not None and (key_deserializer is not None or value_deserializer is not None):
-        raise click.UsageError("--key-deserializer and --value-deserializer cannot be used with --key-decoder and --value-decoder")
+    of_kafka = _FormatterOptions(console, formatter, formatter_config, formatter_properties, key_deserializer, value_deserializer)
+    render = _chosen_format(as_json, template, key_delimiter, delimiter, of_kafka)
+    decoding = _decoding(of_kafka)
     check_output()
     meter = Meter(quiet=quiet or sys.stdout.isatty())
     printer = Printer(decoded(render, decoding, nested=as_json), count, timeout_ms, skip_errors, meter)
-    default = END if console and not from_beginning else BEGINNING
-    wanted = parse_range(offsets, default, time.time_ns() // 1_000_000)
+    wanted = parse_range(offsets, END if console and not from_beginning else BEGINNING, time.time_ns() // 1_000_000)
     chosen = client_settings(bootstrap, settings)
     if isolation_level is not None:
         chosen["isolation.level"] = isolation_level
@@ -186,21 +160,9 @@ def command(
     if group is not None or include is not None:
         if partitions:
             raise click.UsageError("-p cannot be used with -G: the group assigns the partitions")
-        if wanted.end is not None or wanted.start.kind not in ("beginning", "end"):
-            with_ = "-G" if group is not None else "--include"
-            raise click.UsageError(f"-o {' -o '.join(offsets)}: with {with_} the offset must be beginning or end")
-        reset = "earliest" if wanted.start.kind == "beginning" else "latest"
-        configured = chosen.get("auto.offset.reset", reset)
-        if configured != reset and (offsets or from_beginning):
-            option = "--from-beginning" if from_beginning else f"-o {offsets[0]}"
-            raise click.UsageError(f"{option} contradicts auto.offset.reset={configured}")
-        fetching["auto.offset.reset"] = configured
-        if group is None:
-            fetching["enable.auto.commit"] = "false"
-        fetching["group.id"] = f"console-consumer-{random.randrange(100_000)}" if group is None else group
-        subscription = list(topics) if include is None else _pattern(include)
-        if include is None:
-            _known_partitions(chosen, topics)
+        option = "--from-beginning" if from_beginning else " ".join(f"-o {text}" for text in offsets)
+        fetching |= _member_settings(group, wanted, option, chosen)
+        subscription = _subscription(chosen, topics, include)
         with Consumer(fetching) as member, meter:
             member.subscribe(subscription)
             # Closing the member commits the offsets of the printed records.
@@ -210,17 +172,80 @@ def command(
         if exit_at_end and wanted.end is None:
             wanted = wanted._replace(end=END)
         with Consumer(fetching) as consumer, meter:
-            consumer.assign(reading)
-            remarks, ends = seek(consumer, reading, wanted)
-            for remark in remarks:
-                if not quiet:
-                    click.echo(f"odradek consume: {remark}", err=True)
-            printer.run(consumer, ends)
-            at_end = ends is not None and ends.reached()
+            at_end = _print_range(consumer, reading, wanted, printer, quiet)
         if at_end and not quiet and sys.stderr.isatty():
             click.echo(f"% Reached the end of {', '.join(topics)}", err=True)
     if console and not quiet:
         click.echo(f"Processed a total of {printer.printed} messages", err=True)
+
+
+class _FormatterOptions(NamedTuple):
+    """Options of kafka-console-consumer that choose the format."""
+
+    console: bool
+    formatter: str | None
+    file: Path | None
+    pairs: tuple[str, ...]
+    key_deserializer: str | None
+    value_deserializer: str | None
+
+    def properties(self) -> dict[str, str]:
+        found = read_properties(self.file, self.pairs, "--formatter-property")
+        short = {"key.deserializer": self.key_deserializer, "value.deserializer": self.value_deserializer}
+        return found | {name: value for name, value in short.items() if value is not None}
+
+
+def _chosen_format(
+    as_json: bool, template: str | None, key_delimiter: str | None, delimiter: str | None, options: _FormatterOptions
+) -> Formatter:
+    """Return the formatter that the options choose. Raises UsageError for options that exclude each other."""
+    if as_json and (template is not None or key_delimiter is not None):
+        raise click.UsageError("-J cannot be used with -f and -K")
+    if (as_json or template is not None) and delimiter is not None:
+        raise click.UsageError("-D cannot be used with -f and -J")
+    if template is not None and key_delimiter is not None:
+        raise click.UsageError("-f cannot be used with -K; use %k for the key")
+    properties = options.properties()
+    kafka_format = bool(properties) or options.formatter is not None
+    if kafka_format and (as_json or template is not None):
+        raise click.UsageError("--formatter and --formatter-property cannot be used with -J and -f")
+    kafka_format = kafka_format or options.console
+    if kafka_format and (delimiter is not None or key_delimiter is not None):
+        raise click.UsageError(
+            "-K and -D cannot be used with --console and --formatter; use --formatter-property key.separator=DELIM and line.separator=DELIM"
+        )
+    if template is not None:
+        return template_formatter(unescape(template))
+    if as_json:
+        return json_line
+    if kafka_format:
+        render = console_formatter(properties)
+        return no_output if options.formatter == NO_OP else render
+    return plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
+
+
+def _decoding(of_kafka: _FormatterOptions) -> Decoding | None:
+    decoding = chosen_decoding(click.get_current_context())
+    if decoding is not None and (of_kafka.key_deserializer is not None or of_kafka.value_deserializer is not None):
+        raise click.UsageError("--key-deserializer and --value-deserializer cannot be used with --key-decoder and --value-decoder")
+    return decoding
+
+
+def _member_settings(group: str | None, wanted: Range, option: str, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration of a member of `group`, or of a new group without commits.
+
+    `option` gave the start of `wanted`, "" without one. Raises UsageError when a member of a group cannot start there.
+    """
+    if wanted.end is not None or wanted.start.kind not in ("beginning", "end"):
+        raise click.UsageError(f"{option}: with {'-G' if group is not None else '--include'} the offset must be beginning or end")
+    reset = "earliest" if wanted.start.kind == "beginning" else "latest"
+    configured = chosen.get("auto.offset.reset", reset)
+    if configured != reset and option:
+        raise click.UsageError(f"{option} contradicts auto.offset.reset={configured}")
+    if group is None:
+        group = f"console-consumer-{random.randrange(100_000)}"
+        return {"auto.offset.reset": configured, "enable.auto.commit": "false", "group.id": group}
+    return {"auto.offset.reset": configured, "group.id": group}
 
 
 def _group(given: str | None, configured: str | None) -> str | None:
@@ -229,11 +254,26 @@ def _group(given: str | None, configured: str | None) -> str | None:
     return given if given is not None else configured
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _print_range(consumer: Consumer, partitions: list[TopicPartition], wanted: Range, printer: Printer, quiet: bool) -> bool:
+    """Print the records of partitions in the range, and return whether their ends were reached."""
+    consumer.assign(partitions)
+    remarks, ends = seek(consumer, partitions, wanted)
+    for remark in remarks:
+        if not quiet:
+            click.echo(f"odradek consume: {remark}", err=True)
+    printer.run(consumer, ends)
+    return ends is not None and ends.reached()
+
+
+def _subscription(chosen: dict[str, str], topics: tuple[str, ...], include: str | None) -> list[str] | re.Pattern[str]:
+    """Return the topics, which must exist, or the pattern of --include. Raises UsageError for a malformed pattern."""
+    if include is None:
+        _known_partitions(chosen, topics)
+        return list(topics)
     try:
-        return re.compile(text)
+        return re.compile(include)
     except re.error as error:
-        raise click.UsageError(f"--include {text}: invalid regular expression: {error}") from None
+        raise click.UsageError(f"--include {include}: invalid regular expression: {error}") from None
 
 
 def _known_partitions(chosen: dict[str, str], topics: tuple[str, ...]) -> dict[str, list[int]]:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import click
 
-from odradek.cli.records.console_reader import line_parser, lines
+from odradek.cli.records.console_reader import LineParser, line_parser, lines
 from odradek.cli.records.record_json import parse_json_line
 from odradek.cli.records.record_lines import Shape, limit, record_chunks
 from odradek.cli.records.sending import Sending, Sink
@@ -198,55 +198,30 @@ def command(
     if "" in (delimiter, key_delimiter):
         raise click.UsageError("-D and -K must not be empty")
     properties = read_properties(reader_config, reader_properties, "--reader-property")
-    parse = line_parser(properties) if console or properties else None
     shaped = any(each is not None for each in (key_delimiter, key, delimiter)) or bool(headers) or empty_is_null
-    if parse is not None and shaped:
-        raise click.UsageError(
-            "--console and --reader-property cannot be used with -K, -k, -D, -H and -Z; use reader properties such as parse.key=true"
-        )
-    if parse is not None and (line_files or whole_files):
-        raise click.UsageError("--console and --reader-property read standard input and cannot be used with -l and FILE")
-    if as_json and (parse is not None or shaped or whole_files):
-        raise click.UsageError("-J reads lines of JSON and cannot be used with -K, -k, -D, -H, -Z, FILE, --console and --reader-property")
-    chosen = client_settings(
-        bootstrap,
-        settings,
-        compression_type=compression,
-        max_block_ms="10000",
-        linger_ms="0" if sync else "20",
-        max_request_size="67108864",
-    )
-    chosen |= _configured(context)
-    if chosen.get("transactional.id", transactional_id) != transactional_id and transactional_id is not None:
-        raise click.UsageError(f"--transactional-id {transactional_id} contradicts transactional.id={chosen['transactional.id']}")
-    if transactional_id is not None:
-        chosen["transactional.id"] = transactional_id
-    in_transactions = "transactional.id" in chosen
-    if transaction_size is not None and not in_transactions:
-        raise click.UsageError("--transaction-size requires --transactional-id ID")
+    parse = _chosen_parser(properties, console, as_json, shaped, line_files, whole_files)
+    linger_ms = "0" if sync else "20"
+    defaults = {"compression_type": compression, "max_block_ms": "10000", "linger_ms": linger_ms, "max_request_size": "67108864"}
+    chosen = client_settings(bootstrap, settings, **defaults) | _configured(context)
+    in_transactions = _choose_transactions(chosen, transactional_id, transaction_size)
     check_text("-t", topic)
-    for path in (*whole_files, *line_files):
-        if not path.is_fifo():  # opening and closing it would lose what its writer writes
-            path.open("rb").close()  # a missing file is an error before any record is written
+    _check_files(*whole_files, *line_files)
     separator = unescape("\\n" if delimiter is None else delimiter)
     shape = Shape(
         unescape(key_delimiter) if key_delimiter else None, typed_bytes(key) if key is not None else None, _headers(headers), empty_is_null
     )
     if not quiet:
         _remark_on_new_topic(chosen, topic)
-    from_file = bool(line_files or whole_files)
-    size = sum(path.stat().st_size for path in line_files) if line_files and count is None else None
-    if any(path.is_fifo() for path in line_files):
-        size = None
-    meter = Meter(size=size, quiet=quiet or (sys.stdin.isatty() and not from_file))
+    reads_terminal = sys.stdin.isatty() and not line_files and not whole_files
+    meter = Meter(size=_size(line_files) if count is None else None, quiet=quiet or reads_terminal)
     sink: Sink | None = None
     try:
         with meter, Producer(chosen) as producer, producer.transaction() if in_transactions else nullcontext():
             sink = Sink(producer, topic, partition, shape, Sending(sync, rate, transaction_size), meter)
-            if parse is not None:
+            if parse is not None and not as_json:
                 sink.write_parsed(limit(([line] for line in lines(sys.stdin.buffer)), count), parse)
             else:
-                write = partial(sink.write_parsed, parse=parse_json_line) if as_json else sink.write
+                write = sink.write if parse is None else partial(sink.write_parsed, parse=parse)
                 write(limit(_records(whole_files, line_files, separator, meter), count))
             sink.finish()
     except BaseException:
@@ -255,6 +230,55 @@ def command(
         raise
     if not quiet and sys.stderr.isatty():
         click.echo(f"% {meter.summary()}", err=True)
+
+
+def _chosen_parser(
+    properties: dict[str, str],
+    console: bool,
+    as_json: bool,
+    shaped: bool,
+    line_files: tuple[Path, ...],
+    whole_files: tuple[Path, ...],
+) -> LineParser | None:
+    """Return the parser of --console or -J, None without them. Raises UsageError for options that exclude each other."""
+    parse = line_parser(properties) if console or properties else None
+    if parse is not None and shaped:
+        raise click.UsageError(
+            "--console and --reader-property cannot be used with -K, -k, -D, -H and -Z; use reader properties such as parse.key=true"
+        )
+    if parse is not None and (line_files or whole_files):
+        raise click.UsageError("--console and --reader-property read standard input and cannot be used with -l and FILE")
+    if as_json and (parse is not None or shaped or whole_files):
+        raise click.UsageError("-J reads lines of JSON and cannot be used with -K, -k, -D, -H, -Z, FILE, --console and --reader-property")
+    return parse_json_line if as_json else parse
+
+
+def _choose_transactions(chosen: dict[str, str], transactional_id: str | None, transaction_size: int | None) -> bool:
+    """Add the transactional id to the configuration; return whether records are written in transactions."""
+    if transactional_id is not None:
+        if chosen.get("transactional.id", transactional_id) != transactional_id:
+            raise click.UsageError(f"--transactional-id {transactional_id} contradicts transactional.id={chosen['transactional.id']}")
+        chosen["transactional.id"] = transactional_id
+    in_transactions = "transactional.id" in chosen
+    if transaction_size is not None and not in_transactions:
+        raise click.UsageError("--transaction-size requires --transactional-id ID")
+    return in_transactions
+
+
+def _check_files(*paths: Path) -> None:
+    """Raise OSError for a file that cannot be read, before any record is written. Pipes are left alone: opening and closing a pipe would
+    lose what its writer writes.
+    """
+    for path in paths:
+        if not path.is_fifo():
+            path.open("rb").close()
+
+
+def _size(line_files: tuple[Path, ...]) -> int | None:
+    """Return the number of bytes to read, None when it is unknown."""
+    if not line_files or any(path.is_fifo() for path in line_files):
+        return None
+    return sum(path.stat().st_size for path in line_files)
 
 
 def _records(whole_files: tuple[Path, ...], line_files: tuple[Path, ...], separator: bytes, meter: Meter) -> Iterator[list[bytes]]:

@@ -124,27 +124,9 @@ class KRaftNode:
         self.processing_times_ms = Histogram()
         self._started = False
         self._stopped = False
-        if endpoints is None:
-            endpoints = [Endpoint(each.listener, each.host, each.port) for each in config.advertised_controller_listeners]
-        static_voters = self._static_voters()
-        self.raft = Raft(
-            local=Voter(config.node_id, directory_id, tuple(endpoints)),
-            log=log,
-            voters=log.voter_history(static_voters),
-            election=log.read_election(),
-            rng=rng,
-            timeouts=_timeouts(config),
-            bootstrap=tuple(range(-2, -2 - len(config.controller_quorum_bootstrap_servers), -1)) or static_voters.ids,
-        )
-        self._controller: MetadataController | None = None
-        if config.is_controller:
-            self._controller = MetadataController(
-                core_factory=core_factory or (lambda journal: _new_core(config, cluster_id, rng, journal, policies)),
-                writer=self,
-                clock=clock,
-                bootstrap=read_bootstrap(disk, config.metadata_log_dir),
-                max_batch_bytes=config[INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES],
-            )
+        self.raft = _new_raft(log, config, directory_id, rng, endpoints)
+        new_core = core_factory or (lambda journal: _new_core(config, cluster_id, rng, journal, policies))
+        self._controller = self._new_controller(new_core, disk) if config.is_controller else None
         self.loader = MetadataLoader(tolerant=not config.is_controller)
         self._left: Deferred[None] | None = None
         """Deferred that `leave` returned."""
@@ -162,21 +144,36 @@ class KRaftNode:
             on_error=self._fault,
         )
         self._periodic = PeriodicTasks(config, clock, partial(self.submit, shown=False))
-        self._following = Following(
+        self._following = self._new_following()
+        self._performer = self._new_performer(disk)
+
+    def _new_controller(self, new_core: Callable[[UndoJournal], QuorumControllerCore], disk: Disk) -> MetadataController:
+        return MetadataController(
+            core_factory=new_core,
+            writer=self,
+            clock=self._clock,
+            bootstrap=read_bootstrap(disk, self._config.metadata_log_dir),
+            max_batch_bytes=self._config[INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES],
+        )
+
+    def _new_following(self) -> Following:
+        return Following(
             raft=self.raft,
-            log=log,
+            log=self.log,
             loader=self.loader,
             controller=self._controller,
             periodic=self._periodic,
             snapshots=self._snapshots,
             queue=self._queue,
-            clock=clock,
+            clock=self._clock,
         )
-        self._performer = Performer(
+
+    def _new_performer(self, disk: Disk) -> Performer:
+        return Performer(
             raft=self.raft,
-            log=log,
+            log=self.log,
             disk=disk,
-            clock=clock,
+            clock=self._clock,
             queue=self._queue,
             background=self._background,
             snapshots=self._snapshots,
@@ -185,23 +182,6 @@ class KRaftNode:
             on_performed=self._check_left,
             on_error=self._fault,
         )
-        self.caught_up = self._following.caught_up
-        """Deferred that completes when the image has reached the high watermark for the first time and has been published.
-
-        Fails with the error that prevents it.
-        """
-        self.on_leader = self._following.on_leader
-        """Callbacks for each new leader, and for each epoch without a leader.
-
-        The callbacks must not call this node before they have returned.
-        """
-        self.on_active = self._following.on_active
-        """Callbacks for the moment at which this node's controller has become active. The same restriction holds for them."""
-
-    def _static_voters(self) -> VoterSet:
-        listener = self.listener_name
-        voters = self._config.controller_quorum_voters
-        return VoterSet(Voter(voter, None, (Endpoint(listener, host, port),)) for voter, (host, port) in voters.items())
 
     # Life ------------------------------------------------------------------------------------------------------------------
 
@@ -285,6 +265,27 @@ class KRaftNode:
         self._check_left()
 
     # What others use -------------------------------------------------------------------------------------------------------
+
+    @property
+    def caught_up(self) -> Deferred[None]:
+        """Deferred that completes when the image has reached the high watermark for the first time and has been published.
+
+        Fails with the error that prevents it.
+        """
+        return self._following.caught_up
+
+    @property
+    def on_leader(self) -> list[Callable[[LeaderAndEpoch], object]]:
+        """Callbacks for each new leader, and for each epoch without a leader.
+
+        The callbacks must not call this node before they have returned.
+        """
+        return self._following.on_leader
+
+    @property
+    def on_active(self) -> list[Callable[[], object]]:
+        """Callbacks for the moment at which this node's controller has become active. The same restriction holds for them."""
+        return self._following.on_active
 
     @property
     def kraft_version(self) -> int:
@@ -375,8 +376,7 @@ class KRaftNode:
     @property
     def listener_name(self) -> str:
         """Name of the controller listener to which this node sends requests to peers."""
-        names = self._config.controller_listener_names
-        return names[0] if names else "CONTROLLER"
+        return _listener_name(self._config)
 
     @property
     def fetch_max_bytes(self) -> int:
@@ -427,6 +427,28 @@ class KRaftNode:
         from odradek.controller.kraft.wire import send
 
         return send(self, self._channel, message)
+
+
+def _listener_name(config: BrokerConfig) -> str:
+    names = config.controller_listener_names
+    return names[0] if names else "CONTROLLER"
+
+
+def _new_raft(log: MetadataLog, config: BrokerConfig, directory_id: UUID, rng: random.Random, endpoints: Sequence[Endpoint] | None) -> Raft:
+    """Return the consensus core in the state of `log`, with the configured voters and timeouts."""
+    if endpoints is None:
+        endpoints = [Endpoint(each.listener, each.host, each.port) for each in config.advertised_controller_listeners]
+    listener, voters = _listener_name(config), config.controller_quorum_voters
+    static_voters = VoterSet(Voter(voter, None, (Endpoint(listener, host, port),)) for voter, (host, port) in voters.items())
+    return Raft(
+        local=Voter(config.node_id, directory_id, tuple(endpoints)),
+        log=log,
+        voters=log.voter_history(static_voters),
+        election=log.read_election(),
+        rng=rng,
+        timeouts=_timeouts(config),
+        bootstrap=tuple(range(-2, -2 - len(config.controller_quorum_bootstrap_servers), -1)) or static_voters.ids,
+    )
 
 
 def _timeouts(config: BrokerConfig) -> RaftTimeouts:

@@ -364,23 +364,21 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        if self._state is ClassicState.DEAD:
-            raise self._dead()
+        self._check_alive()
 
     def validate_offset_delete(self) -> None:
-        if self._state is ClassicState.DEAD:
-            raise self._dead()
+        self._check_alive()
         if self._state is not ClassicState.EMPTY and not self.uses_consumer_protocol:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def validate_delete_group(self) -> None:
-        if self._state is ClassicState.DEAD:
-            raise self._dead()
+        self._check_alive()
         if self._state is not ClassicState.EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
-    def _dead(self) -> KafkaError:
-        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+    def _check_alive(self) -> None:
+        if self._state is ClassicState.DEAD:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         return self.uses_consumer_protocol if self.subscribed_topics is None else topic in self.subscribed_topics
@@ -410,19 +408,7 @@ class ClassicGroup:
                 protocol=protocol,
                 leader=self.leader_id,
                 current_state_timestamp=-1 if self.state_timestamp is None else self.state_timestamp,
-                members=[
-                    GroupMetadataValue.MemberMetadata(
-                        member_id=member.member_id,
-                        group_instance_id=member.group_instance_id,
-                        client_id=member.client_id,
-                        client_host=member.client_host,
-                        rebalance_timeout=member.rebalance_timeout_ms,
-                        session_timeout=member.session_timeout_ms,
-                        subscription=member.metadata(protocol),
-                        assignment=assignments[member.member_id],
-                    )
-                    for member in self.members.values()
-                ],
+                members=[member.stored(protocol, assignments[member.member_id]) for member in self.members.values()],
             ),
         )
 
@@ -448,19 +434,7 @@ class ClassicGroup:
             state_timestamp=value.current_state_timestamp,
         )
         for member in value.members:
-            group.add(
-                ClassicMember(
-                    member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    rebalance_timeout_ms=member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
-                    session_timeout_ms=member.session_timeout,
-                    protocol_type=value.protocol_type,
-                    protocols=((value.protocol or "", member.subscription),),
-                    assignment=member.assignment,
-                )
-            )
+            group.add(ClassicMember.from_stored(member, value))
         group.subscribed_topics = group._subscribed_topics()
         return group
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from odradek.base.deferred import Deferred
+from odradek.protocol.messages.group_records import GroupMetadataValue
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 
@@ -62,6 +63,34 @@ class ClassicMember:
 
         self.replaces: ClassicMember | None = None
         """Stored member that this static member replaces; None once the replacement is committed."""
+
+    @classmethod
+    def from_stored(cls, member: GroupMetadataValue.MemberMetadata, group: GroupMetadataValue) -> ClassicMember:
+        """Return the member of a loaded record. Records before version 1 have no rebalance timeout; the session timeout replaces it."""
+        return cls(
+            member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
+            session_timeout_ms=member.session_timeout,
+            protocol_type=group.protocol_type,
+            protocols=((group.protocol or "", member.subscription),),
+            assignment=member.assignment,
+        )
+
+    def stored(self, protocol: str | None, assignment: bytes) -> GroupMetadataValue.MemberMetadata:
+        """Return the member's part of the group's record. Raises KeyError for a protocol that the member does not support."""
+        return GroupMetadataValue.MemberMetadata(
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout=self.rebalance_timeout_ms,
+            session_timeout=self.session_timeout_ms,
+            subscription=self.metadata(protocol),
+            assignment=assignment,
+        )
 
     @property
     def is_static(self) -> bool:
