@@ -4,7 +4,7 @@
         cluster.nodes[cluster.leader()].kill()
 
 Each node formats its directory with its own tool and defaults, as users do. When JVM Kafka's controllers start first, the cluster has
-feature levels that Odradek does not serve; Odradek's nodes have to work with them.
+feature levels that Odradek does not support; Odradek's nodes have to work with them.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ response. A broker forwards a request that the active controller decides.
 """
 
 _MISSING = """
-Not served yet: {missing}.
+Not supported yet: {missing}.
 
 ## Clients, tools and nodes
 

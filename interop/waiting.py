@@ -24,6 +24,14 @@ def eventually(found: Callable[[], T | None], what: str, timeout: float, *, paus
     return answer
 
 
-def until(holds: Callable[[], object], what: str, timeout: float) -> None:
+def until(holds: Callable[[], object], what: str = "a condition", timeout: float = 30, *, pause_s: float = _PAUSE_S) -> None:
     """Poll until the condition holds. Raises TimeoutError, which names `what`, after `timeout` seconds."""
-    eventually(lambda: True if holds() else None, what, timeout)
+    eventually(lambda: True if holds() else None, what, timeout, pause_s=pause_s)
+
+
+def becomes(ask: Callable[[], object], expected: object = True, timeout: float = 60) -> None:
+    """Poll until `ask` returns the expected value. Raises AssertionError, which names the last answer, after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while (answer := ask()) != expected:
+        assert time.monotonic() < deadline, f"{answer!r}, not {expected!r}"
+        time.sleep(_PAUSE_S)

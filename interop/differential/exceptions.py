@@ -245,7 +245,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         r"api_keys\[\d+\]",
         MISSING,
         advertised,
-        "Odradek does not advertise an API that it does not serve yet",
+        "Odradek does not advertise an API that it does not support yet",
     ),
     *(
         Excepted(
@@ -253,7 +253,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
             rf"finalized_features\[{re.escape(name)}\]",
             MISSING,
             {"name": name, "max_version_level": 1, "min_version_level": 1},
-            "Odradek does not finalize a feature that it does not serve yet",
+            "Odradek does not finalize a feature that it does not support yet",
         )
         for name in FEATURES_TO_COME
     ),
@@ -263,7 +263,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
             rf"supported_features\[{re.escape(name)}\]",
             MISSING,
             {"name": name, "min_version": 0, "max_version": 1},
-            "Odradek does not list a feature that it does not serve yet as supported",
+            "Odradek does not list a feature that it does not support yet as supported",
         )
         for name in FEATURES_TO_COME
     ),

@@ -173,7 +173,7 @@ def broker_registration(version: int) -> Iterator[Case]:
     yield case("without features", features={})
     for name, levels in FEATURES.items():
         if name in FEATURES_TO_COME:
-            continue  # JVM Kafka has finalized it, and we do not serve it.
+            continue  # JVM Kafka has finalized it, and we do not support it.
         yield case(f"without {name}", features={each: known for each, known in FEATURES.items() if each != name})
         yield case(f"{name} one too low", features={**FEATURES, name: (0, levels[1] - 1)})
     yield case("metadata.version from too high", features={**FEATURES, "metadata.version": (31, 40)})

@@ -25,9 +25,8 @@ from odradek.base.errors import KafkaError, ProtocolError
 from odradek.records import native
 from odradek.records.batch import decode_records, read_header
 from odradek.records.validation import AppendRules, validate_append
-from tests.records.mutated_runs import mutated_run, treatment
+from tests.records.mutated_runs import mutated_run, treatment, verdict
 from tests.records.strategies import mutated
-from tests.records.test_mutation import verdict
 
 RULES = AppendRules(1 << 20, max_uncompressed=1 << 20)
 

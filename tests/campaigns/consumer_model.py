@@ -33,7 +33,7 @@ from hypothesis.stateful import initialize, rule
 
 from odradek.client import AsyncConsumer, Consumer, KafkaError, Producer, RebalanceListener, TopicPartition, WakeupError
 from tests.campaigns.model_faces import LIMIT_S, Blocking, Coroutines, Face, drive
-from tests.campaigns.model_world import TOPIC, Model, ViolationError, World, play
+from tests.campaigns.model_world import TOPIC, Model, ModelWorld, ViolationError, play
 from tests.client.interrupts import READING
 
 COUNT = 24
@@ -631,7 +631,7 @@ def fill(servers: str, topics: list[str]) -> None:
 def campaign(runs: int, seed: int, *, lent: int = 100) -> tuple[int, Counter[str]]:
     """Play the runs. Return the number of failed portions, and the number of steps by kind."""
     done: Counter[str] = Counter()
-    with World(2, fill, lent) as world:
+    with ModelWorld(2, fill, lent) as world:
         return play(ConsumerModel, world, runs, seed, STEPS, done=done), done
 
 

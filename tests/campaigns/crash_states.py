@@ -83,10 +83,10 @@ class Opened:
         self.manager.finish_checkpoints(write_checkpoints(self.manager.begin_new_names()))
 
 
-class World:
+class CrashWorld:
     """One run of the log layer. `boundary` is called before every change of the disk."""
 
-    def __init__(self, seed: str, boundary: Callable[[World], None]) -> None:
+    def __init__(self, seed: str, boundary: Callable[[CrashWorld], None]) -> None:
         self.rng = random.Random(seed)
         self.clock = ManualClock()
         self.boundary = boundary
@@ -417,7 +417,7 @@ class Campaign:
         self.world_number, self.steps = number, 0
         doing = "start"
         try:
-            world = World(f"{self.seed}/{number}", self.boundary)
+            world = CrashWorld(f"{self.seed}/{number}", self.boundary)
             for _ in range(STEPS):
                 world.step()
                 doing = world.doing
@@ -429,7 +429,7 @@ class Campaign:
             else:
                 raise
 
-    def boundary(self, world: World) -> None:
+    def boundary(self, world: CrashWorld) -> None:
         """Check the possible states before a change of the disk."""
         self.steps += 1
         self.all_steps += 1
@@ -453,7 +453,7 @@ class _Stop(BaseException):
     """End of a world after a failure."""
 
 
-def judge(world: World, rng: random.Random) -> None:
+def judge(world: CrashWorld, rng: random.Random) -> None:
     """Make one disk that a power cut may leave now, and check it."""
     names, data = rng.choice(MODES)
     opened = Opened(world.disk.crash(rng, names=names, data=data), world.clock, world.histories, rng)
@@ -478,7 +478,7 @@ def judge(world: World, rng: random.Random) -> None:
         _write_over_and_lose_power(opened, world, before, rng)
 
 
-def _all_found(opened: Opened, world: World) -> Iterator[tuple[UUID, Found]]:
+def _all_found(opened: Opened, world: CrashWorld) -> Iterator[tuple[UUID, Found]]:
     for topic_id, log in opened.logs.items():
         found = Found(opened.disk, log)
         try:
@@ -495,7 +495,7 @@ def _compare(before: dict[UUID, Found], after: dict[UUID, Found], what: str) -> 
             raise Violation(f"reopens: after {what} {difference}")
 
 
-def _append_and_lose_power(opened: Opened, world: World, before: dict[UUID, Found], rng: random.Random) -> None:
+def _append_and_lose_power(opened: Opened, world: CrashWorld, before: dict[UUID, Found], rng: random.Random) -> None:
     """Check that a flushed batch and all batches before it survive any power cut."""
     topic_id = rng.choice(list(opened.logs))
     log = opened.logs[topic_id]
@@ -512,7 +512,7 @@ def _append_and_lose_power(opened: Opened, world: World, before: dict[UUID, Foun
         raise Violation(f"reopens: after an append, a flush and a power cut {log.topic_partition} holds other batches")
 
 
-def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, Found], rng: random.Random) -> None:
+def _write_over_and_lose_power(opened: Opened, world: CrashWorld, before: dict[UUID, Found], rng: random.Random) -> None:
     """Write batches of the same size over lost batches, and check the state after a power cut.
 
     The batch after a lost batch must not come back. Later batches must not count as flushed because lost batches had been flushed.

@@ -133,7 +133,7 @@ def _functions() -> Iterator[str]:
         frame = frame.f_back
 
 
-class World:
+class FailingSitesWorld:
     """Cluster with its clients, and the acknowledged records."""
 
     def __init__(self, loop: SimulatedLoop, fault: Fault) -> None:
@@ -320,7 +320,7 @@ class World:
 # -- scenarios ---------------------------------------------------------------------------------------------------------------------------
 
 
-async def creation(world: World) -> None:
+async def creation(world: FailingSitesWorld) -> None:
     world.watch()
     await world.create("new", 4)
     await world.create("newpair", 2, replicas=(OTHER, VICTIM))
@@ -329,7 +329,7 @@ async def creation(world: World) -> None:
     await world.write(1)
 
 
-async def moves(world: World) -> None:
+async def moves(world: FailingSitesWorld) -> None:
     await world.write(20, 0)
     world.watch()
     for directory in (B, A):
@@ -339,7 +339,7 @@ async def moves(world: World) -> None:
     await world.write(5, 0.1)
 
 
-async def deletion(world: World) -> None:
+async def deletion(world: FailingSitesWorld) -> None:
     await world.create("gone", 4)
     await world.write(8, 0)
     world.watch()
@@ -350,7 +350,7 @@ async def deletion(world: World) -> None:
     await asyncio.sleep(12)
 
 
-async def shortening(world: World) -> None:
+async def shortening(world: FailingSitesWorld) -> None:
     """Truncate the start of logs, by DeleteRecords and by retention."""
     await world.create("short", 2, retention_bytes="3000")
     await world.write(40, 0)
@@ -362,7 +362,7 @@ async def shortening(world: World) -> None:
     await asyncio.sleep(12)
 
 
-async def following(world: World) -> None:
+async def following(world: FailingSitesWorld) -> None:
     """Truncate the end of logs: broker 1 has records that broker 2, the new leader, does not have."""
     await world.write(10, 0)
     cluster, pairs = world.cluster, [each for each in world.acked if each.topic == "pair"]
@@ -383,7 +383,7 @@ async def following(world: World) -> None:
     await world.write(5)
 
 
-async def recovery(world: World) -> None:
+async def recovery(world: FailingSitesWorld) -> None:
     await world.write(20, 0)
     await world.move("solo", B)
     await world.write(1, 0)
@@ -393,7 +393,7 @@ async def recovery(world: World) -> None:
     await world.write(5)
 
 
-SCENARIOS: dict[str, Callable[[World], Awaitable[None]]] = {
+SCENARIOS: dict[str, Callable[[FailingSitesWorld], Awaitable[None]]] = {
     "creation": creation,
     "moves": moves,
     "deletion": deletion,
@@ -416,7 +416,7 @@ def one(fault: Fault) -> Outcome:
     outcomes: list[Outcome] = []
 
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, fault)
+        world = FailingSitesWorld(loop, fault)
         await world.begin()
         await SCENARIOS[fault.scenario](world)
         if fault.site is not None:
@@ -429,7 +429,7 @@ def one(fault: Fault) -> Outcome:
     return outcomes[0]
 
 
-async def judge(world: World) -> None:
+async def judge(world: FailingSitesWorld) -> None:
     fault = world.fault
     if not world.victim.alive and world.failure.directory != METADATA:
         world.problems.append("start: with the fault, in one of two log directories")

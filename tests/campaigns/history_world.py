@@ -90,7 +90,7 @@ class Member:
     run: Iterator[None] | None = None
 
 
-class World:
+class HistoryWorld:
     """Simulation of clients and a group. `events` is the history when `play` has returned."""
 
     def __init__(self, seed: int) -> None:
@@ -387,4 +387,4 @@ class World:
 
 def clean_history(seed: int) -> list[Event]:
     """Return a history without anomalies."""
-    return World(seed).play()
+    return HistoryWorld(seed).play()

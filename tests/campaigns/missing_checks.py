@@ -18,7 +18,7 @@ from typing import Any
 
 from odradek.handlers.access import Check
 from odradek.handlers.context import RequestContext
-from tests.handlers.access_world import World, asked_checks, in_world, problem_of
+from tests.handlers.access_world import AccessWorld, asked_checks, in_world, problem_of
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     begin = time.monotonic()
 
-    async def story(world: World) -> tuple[int, list[str]]:
+    async def story(world: AccessWorld) -> tuple[int, list[str]]:
         count, unnoticed = 0, list[str]()
         for scope, api_key, check in asked_checks():
             if options.only and api_key.name not in options.only:

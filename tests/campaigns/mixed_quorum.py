@@ -40,7 +40,7 @@ SETTINGS = {"metadata.log.max.snapshot.interval.ms": "0", "metadata.log.max.reco
 KNOWN: tuple[str, ...] = (
     # Another node sent a request to this controller, which was no longer active.
     r"Unexpected error handling request .*NotControllerException",
-    # UpdateRaftVoter, which a follower of a static quorum sends, and which Odradek does not serve yet.
+    # UpdateRaftVoter, which a follower of a static quorum sends, and which Odradek does not support yet.
     r"UPDATE_RAFT_VOTER|UpdateVoter|UpdateRaftVoter",
     # A JVM node that shuts down closes its request channel with the error meters before the threads that still handle requests
     # (ControllerServer.shutdown). An error response of such a thread finds no meter. The preceding line depends on the thread.

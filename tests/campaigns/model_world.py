@@ -41,7 +41,7 @@ _SETTINGS = {
 _IN_SYNC_S = 60.0
 
 
-class World:
+class ModelWorld:
     """Three brokers with a topic that all runs share, and topics with movable leaders."""
 
     def __init__(self, partitions: int, fill: Callable[[str, list[str]], None] = lambda servers, topics: None, lent: int = 100) -> None:
@@ -55,7 +55,7 @@ class World:
         self._spare: list[str] = []
         self.runs = 0
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> ModelWorld:
         self.cluster.start()
         self.servers = self.cluster.bootstrap_servers
         self.admin = Admin(bootstrap_servers=self.servers)
@@ -132,7 +132,7 @@ class ViolationError(AssertionError):
 class Model(RuleBasedStateMachine):
     """One run. The random choices do not depend on the clients' behaviour, so that hypothesis can repeat and shrink the run."""
 
-    world: ClassVar[World]
+    world: ClassVar[ModelWorld]
     told: ClassVar[Callable[[str], None]] = staticmethod(print)
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class Model(RuleBasedStateMachine):
         type(self).told(f"run {self.number}: {error!r} after {', '.join(self.script)}")
 
 
-def play(model: type[Model], world: World, runs: int, number: int, steps: int, **state: Any) -> int:
+def play(model: type[Model], world: ModelWorld, runs: int, number: int, steps: int, **state: Any) -> int:
     """Play the runs in portions, with seeds from `number` on. Return the number of failed portions."""
     failed, begin = 0, time.monotonic()
     for portion in range(-(-runs // PORTION)):

@@ -38,7 +38,7 @@ from odradek.client.core.transactions import IllegalTransactionState
 from odradek.client.producer import blocking
 from odradek.client.types import ConsumerGroupMetadata
 from tests.campaigns.model_faces import LIMIT_S, Blocking, Coroutines, Face, drive
-from tests.campaigns.model_world import TOPIC, Model, ViolationError, World, play
+from tests.campaigns.model_world import TOPIC, Model, ModelWorld, ViolationError, play
 
 PARTITIONS = 2
 STEPS = 14
@@ -406,7 +406,7 @@ def campaign(runs: int, seed: int, *, lent: int = 100) -> tuple[int, Counter[str
     """Play the runs. Return the number of failed portions, and the number of steps by kind."""
     done: Counter[str] = Counter()
     with (
-        World(PARTITIONS, lent=lent) as world,
+        ModelWorld(PARTITIONS, lent=lent) as world,
         Consumer(bootstrap_servers=world.servers, isolation_level="read_committed", fetch_max_wait_ms=5) as reader,
     ):
         return play(ProducerModel, world, runs, seed, STEPS, done=done, reader=reader, ends={}), done

@@ -45,6 +45,14 @@ def bootstrap() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
+@pytest.fixture
+def topic(bootstrap: str, own_name: str) -> str:
+    """Return the name of a new topic with one partition."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(own_name, 1, 1)])
+    return own_name
+
+
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
     """Yield a server of forked commands, which behave like commands in separate processes except for their start."""

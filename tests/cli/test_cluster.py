@@ -18,21 +18,8 @@ from odradek.config.broker import BROKER_CONFIG
 from odradek.storage.disk import OsDisk
 from odradek.storage.meta_properties import read_meta_properties
 from tests.cli.conftest import Command
+from tests.cli.support import free_base_port
 from tests.processes import end
-
-
-def free_base_port() -> int:
-    """A port such that it, its two successors and those 1000 higher were free a moment ago."""
-    rng = random.Random()
-    while True:
-        base = rng.randrange(20_000, 30_000)
-        try:
-            for port in (base, base + 1, base + 2, base + 1000, base + 1001, base + 1002):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
 
 
 def test_a_new_cluster_is_formatted_once_and_found_again(tmp_path: Path) -> None:

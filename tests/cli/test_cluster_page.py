@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cluster import free_base_port
+from tests.cli.support import free_base_port
 from tests.processes import end
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interop.waiting import until
 from odradek.cli.configs.config_text import credential, names, pairs
 from odradek.cli.configs.entities import Entities, entities, entity_options
 from odradek.client import Admin, ConfigResource, NewTopic
@@ -169,21 +170,13 @@ def test_all_or_nothing(bootstrap: str, shown: Set, command: Command) -> None:
 def test_brokers_their_defaults_and_groups(bootstrap: str, shown: Set, command: Command) -> None:
     for where, key in (("--broker-defaults", "log.retention.bytes"), ("--broker=1", "log.segment.bytes")):
         assert command("configs", "alter", where, "-s", f"{key}=1048576", "-b", bootstrap).status == 0
-    wait_for(lambda: shown("--broker", "1").get("log.segment.bytes") == "1048576")
-    wait_for(lambda: shown("--broker-defaults").get("log.retention.bytes") == "1048576")
+    until(lambda: shown("--broker", "1").get("log.segment.bytes") == "1048576")
+    until(lambda: shown("--broker-defaults").get("log.retention.bytes") == "1048576")
     assert "log.retention.bytes" not in shown("--broker", "1")
     assert command("configs", "alter", "--broker-defaults", "-d", "log.retention.bytes", "-b", bootstrap).status == 0
-    wait_for(lambda: "log.retention.bytes" not in shown("--broker-defaults"))
+    until(lambda: "log.retention.bytes" not in shown("--broker-defaults"))
     assert command("configs", "alter", "--group", "g", "-s", "consumer.session.timeout.ms=50000", "-b", bootstrap).status == 0
-    wait_for(lambda: shown("--entity-type", "groups") == {"consumer.session.timeout.ms": "50000"})
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    """A broker hears of a change a moment after the controller has it."""
-    for _ in range(500):
-        if true():
-            return
-    assert true()
+    until(lambda: shown("--entity-type", "groups") == {"consumer.session.timeout.ms": "50000"})
 
 
 def test_log_levels(bootstrap: str, shown: Set, command: Command) -> None:

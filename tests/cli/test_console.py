@@ -15,19 +15,12 @@ from odradek.cli.records import consume
 from odradek.cli.records.console_formatter import Undecodable, console_formatter
 from odradek.cli.records.console_reader import Line, line_parser, lines
 from odradek.cli.shared.progress import Meter
-from odradek.client import Admin, ConsumerRecord, NewTopic
+from odradek.client import ConsumerRecord
 from tests.cli.conftest import Command
 
 RECORD = ConsumerRecord("t", 2, 7, 1000, 0, b"k", b"v", (("a", b"1"), ("b", None)))
 ALL = {f"print.{name}": "true" for name in ("timestamp", "partition", "offset", "delivery", "headers", "key")}
 INTEGER = "org.apache.kafka.common.serialization.IntegerDeserializer"
-
-
-@pytest.fixture
-def topic(bootstrap: str, own_name: str) -> str:
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(own_name, 1, 1)])
-    return own_name
 
 
 # -- the formatter ------------------------------------------------------------------------------------------------------------------------

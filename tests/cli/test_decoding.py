@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +14,8 @@ from odradek.client.schemas import AvroSerializer, JsonSerializer, SchemaRegistr
 from odradek.testing import SchemaRegistryServer
 from odradek.testing.kit.embedded import unique_name
 from tests.cli.conftest import Command
-from tests.cli.mistakes import SEE, Mistake, pattern
 
 TEA = {"type": "record", "name": "Tea", "fields": [{"name": "name", "type": "string"}, {"name": "raw", "type": "bytes"}]}
-CONSUME = SEE.format("consume")
 NOT_FOUND = "does not have a schema with id 99; use --skip-message-on-error to continue"
 
 
@@ -103,58 +99,3 @@ def test_half_a_surrogate_pair_stays_as_json_escapes_it(form: tuple[str, ...], c
     answer = command("consume", "-b", bootstrap, "-t", topic, "-e", "-q", "--value-decoder", "json", *form)
     assert (answer.status, answer.err) == (0, "")
     assert (json.loads(answer.out)["payload"] if form else json.loads(answer.out)) == "\ud800 \N{TEACUP WITHOUT HANDLE}"
-
-
-MISTAKES = (
-    Mistake("consume -t there --value-decoder xml", 2, f"odradek consume: Invalid value for '--value-decoder': <*>; {CONSUME}"),
-    Mistake(
-        "consume -t there -s value=xml",
-        2,
-        f"odradek consume: -s value=xml: expected [key=|value=]DECODER; the decoders are <*>; {CONSUME}",
-    ),
-    Mistake("consume -t there -s body=avro", 2, f"odradek consume: -s body=avro: expected <*>; {CONSUME}"),
-    Mistake(
-        "consume -t there -s value=avro",
-        2,
-        "odradek consume: avro for the value: name the source of the schemas with --schema-registry URL or --schema-registry FOLDER; "
-        f"{CONSUME}",
-    ),
-    Mistake(
-        "consume -t there -s json --key-decoder long",
-        2,
-        f"odradek consume: give only one decoder for the key, not both of long and json; {CONSUME}",
-    ),
-    Mistake(
-        "consume -t there -s json -r http://localhost:1",
-        2,
-        f"odradek consume: --schema-registry requires a decoder that uses it: avro, protobuf or registry; {CONSUME}",
-    ),
-    Mistake(
-        "consume -t there -s json --schema-registry-property a=b",
-        2,
-        f"odradek consume: --schema-registry-property requires --schema-registry; {CONSUME}",
-    ),
-    Mistake(
-        "consume -t there -s avro -r http://localhost:1 --schema-registry-property a",
-        2,
-        f"odradek consume: --schema-registry-property a: expected KEY=VALUE; {CONSUME}",
-    ),
-    Mistake("consume -t there -s avro -r @/none", 1, "odradek consume: @/none is not a folder"),
-    Mistake(
-        "consume -t there -s avro -r http://localhost:1 --schema-registry-property a=b",
-        1,
-        "odradek consume: Unknown configuration key a",
-    ),
-    Mistake(
-        "consume -t there -s value=json --value-deserializer LongDeserializer",
-        2,
-        f"odradek consume: --key-deserializer and --value-deserializer cannot be used with --key-decoder and --value-decoder; {CONSUME}",
-    ),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.typed)
-def test_a_mistake_gets_one_line(mistake: Mistake, command: Command, bootstrap: str, tmp_path: Path) -> None:
-    answer = command(*(word.replace("@", str(tmp_path)) for word in shlex.split(mistake.typed)), "-b", bootstrap)
-    assert re.fullmatch(pattern(mistake.answer.replace("@", str(tmp_path))), answer.err), answer.err
-    assert (answer.status, answer.out) == (mistake.status, "")

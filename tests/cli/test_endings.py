@@ -9,37 +9,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from odradek.client import Admin, Producer
 from tests.cli.conftest import Command
-
-_INTERRUPTIBLE = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from odradek.cli.main import main
-sys.exit(main(sys.argv[1:]))
-"""
-"""What a shell has started in the background inherits that Ctrl-C is ignored, nohup's child that SIGHUP is; these tests may run there."""
-
-
-@contextmanager
-def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _INTERRUPTIBLE, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+from tests.cli.support import running
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.groups import group_applications
-from odradek.cli.groups.group_applications import _apply, _Moves, internal_topics
+from odradek.cli.groups.group_applications import Moves, apply, internal_topics
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.admin.types.groups import GroupState
 from tests.cli.conftest import Command
@@ -197,8 +197,8 @@ class Refusing:
 
 def test_what_it_has_made_stays_where_an_offset_cannot_move(capsys: pytest.CaptureFixture[str]) -> None:
     admin = Refusing()
-    moves = _Moves({}, {TopicPartition("in", 0): 1, TopicPartition("in", 1): 2}, [])
-    rows, failed = _apply(admin, "app", moves, ["app-x-changelog"], False, True)  # type: ignore[arg-type]
+    moves = Moves({}, {TopicPartition("in", 0): 1, TopicPartition("in", 1): 2}, [])
+    rows, failed = apply(admin, "app", moves, ["app-x-changelog"], False, True)  # type: ignore[arg-type]
     assert ([(row["action"], row["partition"]) for row in rows], failed) == ([("reset", 0)], 1)
     assert capsys.readouterr().err == "odradek groups: app: in-1: REBALANCE_IN_PROGRESS\n"
     assert admin.deleted == []
@@ -253,6 +253,6 @@ def test_a_group_that_keeps_a_member_is_asked_at_intervals(monkeypatch: pytest.M
     occupied = Occupied()
     monkeypatch.setattr(group_applications, "time", occupied)
     with pytest.raises(OdradekError, match="has 1 member again"):
-        _apply(occupied, "app", _Moves({}, {}, []), [], True, True)  # type: ignore[arg-type]
+        apply(occupied, "app", Moves({}, {}, []), [], True, True)  # type: ignore[arg-type]
     assert 10 <= occupied.now < 11
     assert 50 < occupied.asked < 150

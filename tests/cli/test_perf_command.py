@@ -27,7 +27,7 @@ from odradek.client import Admin, Consumer, NewTopic
 from odradek.client.metrics import MetricName
 from odradek.client.types import ConsumerRecord
 from tests.cli.conftest import Command
-from tests.cli.test_endings import running
+from tests.cli.support import running
 
 WINDOW = r"(\d+) records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency, [\d.]+ ms max latency\."
 TOTAL = (
@@ -368,7 +368,7 @@ def test_patience_is_for_the_next_record(monkeypatch: pytest.MonkeyPatch) -> Non
     slow = Slow()
     monkeypatch.setattr(perf_consume, "time", slow)
     reading = Reading(slow.monotonic, 100.0, lambda *_: None)
-    perf_consume._read(slow, reading, 9, 500, 2.5)  # type: ignore[arg-type]
+    perf_consume.read(slow, reading, 9, 500, 2.5)  # type: ignore[arg-type]
     assert (reading.records, slow.now) == (5, 8.0)
 
 
@@ -380,7 +380,7 @@ def test_printing_takes_none_of_the_patience(monkeypatch: pytest.MonkeyPatch) ->
         slow.now += 3.0
 
     reading = Reading(slow.monotonic, 1.0, print_slowly)
-    perf_consume._read(slow, reading, 9, 500, 2.5)  # type: ignore[arg-type]
+    perf_consume.read(slow, reading, 9, 500, 2.5)  # type: ignore[arg-type]
     assert reading.records == 5
 
 

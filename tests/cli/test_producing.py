@@ -18,16 +18,8 @@ from hypothesis import strategies as st
 
 from odradek.cli.shared.progress import Meter
 from odradek.cli.shared.send_rate import Pace
-from odradek.client import Admin, NewTopic
 from tests.cli.conftest import Command
-from tests.cli.test_endings import running
-
-
-@pytest.fixture
-def topic(bootstrap: str, own_name: str) -> str:
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(own_name, 1, 1)])
-    return own_name
+from tests.cli.support import running
 
 
 def committed(command: Command, topic: str, bootstrap: str) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from odradek.cli.node import start
 from odradek.client import Admin
 from odradek.config.broker import standalone_config
-from tests.cli.test_endings import running
+from tests.cli.support import running
 
 WARNING = (
     b"odradek start: every client that can reach this machine can read, write and delete all data"

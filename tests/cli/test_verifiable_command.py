@@ -18,7 +18,7 @@ from odradek.cli.shared.signals import Stop, Stopping, stoppable
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.types import ConsumerRecord, RecordMetadata
 from tests.cli.conftest import Command
-from tests.cli.test_endings import running
+from tests.cli.support import running
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1) -> str:

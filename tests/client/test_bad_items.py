@@ -19,7 +19,7 @@ from odradek.client.core.outgoing import checked_record, checked_topic, checked_
 from odradek.client.core.sender import BatchAnswer
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.records.batch import encode_batch
-from tests.client.test_sender import CONFIG, Flight, World
+from tests.client.sender_support import CONFIG, Flight, SenderWorld
 
 HALF = "\ud800"
 BATCH = encode_batch([(0, None, b"x", ())])
@@ -262,7 +262,7 @@ def test_whatever_passes_as_a_topic_can_be_asked_for(topic: object) -> None:
 
 
 def test_a_batch_that_cannot_be_encoded_fails_alone() -> None:
-    world = World(1, 0.0, partitions=2)
+    world = SenderWorld(1, 0.0, partitions=2)
     world.leaders = [0, 0]
     world.sender.on_producer_id(7, 0)
     taken = [

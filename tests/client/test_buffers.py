@@ -21,7 +21,7 @@ from odradek.records.arrow import encode_from_arrow
 from odradek.records.batch import check_crc, decode_records, encode_batch, encode_batch_in, read_header
 from odradek.records.compression import Compression
 from odradek.testing.kit.embedded import unique_name
-from tests.client.test_sender import CONFIG, view_of
+from tests.client.sender_support import CONFIG, view_of
 
 PLACE = TopicPartition("t", 0)
 SIZE = 1000
@@ -56,7 +56,7 @@ class TestPool:
         assert [any(one is buffer for buffer in buffers) for one in taken] == [True, True, False]
 
 
-class World:
+class BuffersWorld:
     """A sender whose requests are answered by hand."""
 
     def __init__(self, **settings: object) -> None:
@@ -88,7 +88,7 @@ def buffer_of(dispatch: Dispatch) -> object:
 
 
 def test_the_buffer_of_an_acknowledged_batch_is_used_again() -> None:
-    world = World()
+    world = BuffersWorld()
     world.fill()
     first = world.send()
     buffer = buffer_of(first)
@@ -103,7 +103,7 @@ def test_the_buffer_of_an_acknowledged_batch_is_used_again() -> None:
 
 
 def test_a_buffer_that_may_still_be_sent_is_not_used_again() -> None:
-    world = World()
+    world = BuffersWorld()
     world.fill()
     first = world.send()
     buffer, content = buffer_of(first), bytes(first.batches[0].payload or b"")
@@ -117,7 +117,7 @@ def test_a_buffer_that_may_still_be_sent_is_not_used_again() -> None:
 
 
 def test_a_buffer_is_not_used_again_without_an_acknowledgement() -> None:
-    world = World(acks=0, idempotent=False)
+    world = BuffersWorld(acks=0, idempotent=False)
     world.fill()
     first = world.send()
     buffer = buffer_of(first)
@@ -127,7 +127,7 @@ def test_a_buffer_is_not_used_again_without_an_acknowledgement() -> None:
 
 
 def test_one_buffer_is_enough_for_batches_that_are_compressed() -> None:
-    world = World(compression=Compression.LZ4)
+    world = BuffersWorld(compression=Compression.LZ4)
     taken = [world.sender.buffers.take(SIZE)]
     world.sender.buffers.give(memoryview(taken[0]))
     for _ in range(3):
@@ -143,7 +143,7 @@ def rows(count: int = 20) -> pa.RecordBatch:
 
 
 def test_rows_get_their_place_in_the_order_where_they_are() -> None:
-    world = World()
+    world = BuffersWorld()
     payload = next(encode_from_arrow(rows(), room=world.sender.buffers.take))
     world.accumulator.append_encoded(PLACE, payload, 20, world.now)
     dispatch = world.send()
@@ -154,7 +154,7 @@ def test_rows_get_their_place_in_the_order_where_they_are() -> None:
 
 
 def test_what_was_sent_is_not_changed_when_it_is_numbered_anew() -> None:
-    world = World()
+    world = BuffersWorld()
     payload = next(encode_from_arrow(rows(), room=world.sender.buffers.take))
     world.accumulator.append_encoded(PLACE, payload, 20, world.now)
     first = world.send()

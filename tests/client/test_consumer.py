@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ErrorCode, ProtocolError
-from odradek.client import Consumer, KafkaError, Producer, TopicPartition
+from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition, TopicRecreated
 from odradek.client.consumer import fetching
 from odradek.client.core.positions import Chunk
 from odradek.client.types import ConsumerRecord
@@ -108,6 +108,22 @@ def test_a_range_begins_and_ends_where_it_says(bootstrap: str, filled: TopicPart
         assert consumer.leader_epoch(filled) == -1, "nothing of before is kept"
         consumer.assign_range(filled, 0, 10)
         assert values(consumer.poll(5000)) == list(range(10))
+
+
+def test_a_range_of_a_topic_that_was_created_again_is_judged_by_new_metadata(bootstrap: str, filled: TopicPartition) -> None:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none") as consumer, Admin(bootstrap_servers=bootstrap) as admin:
+        old_id = consumer.list_topics()[filled.topic].topic_id
+        consumer.assign_range(filled, 0, 10, old_id)
+        assert values(consumer.poll(5000)) == list(range(10))
+        admin.delete_topics([filled.topic])
+        admin.create_topics([NewTopic(filled.topic, 1)])
+        with Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
+            producer.send_many(filled.topic, [b"7", b"8"], partition=0)
+        consumer.assign_range(filled, 0, 2, admin.describe_topics([filled.topic])[filled.topic].topic_id)
+        assert values(consumer.poll(5000)) == [7, 8]
+        consumer.assign_range(filled, 0, 10, old_id)
+        with pytest.raises(TopicRecreated):
+            consumer.poll(5000)
 
 
 def test_what_another_assignment_leaves_out_is_not_handed_out(bootstrap: str, filled: TopicPartition) -> None:

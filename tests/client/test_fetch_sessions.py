@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.base.errors import ErrorCode, KafkaError, code_of
-from odradek.client import AsyncConsumer, AsyncProducer, TopicPartition
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client import TopicPartition
 from odradek.client.core.fetch_session import FetchSession, SessionRequest
 from odradek.client.core.fetcher import FetchTarget
 from odradek.protocol.fetch_session import MAX_INT32
@@ -20,8 +20,9 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.schema import Message
 from odradek.testing import EmbeddedBroker, Topic
 from odradek.testing.simulation.loop import SimulatedLoop
+from tests.client.fetch_support import session_of_a_reader
+from tests.client.fetcher_support import data
 from tests.client.scripted import TOPIC, ScriptedBrokers, consumer, run
-from tests.client.test_fetcher import data
 
 OLD_ID, NEW_ID = UUID(int=1), UUID(int=2)
 
@@ -318,32 +319,6 @@ def test_a_broker_that_refuses_full_requests_is_not_stormed() -> None:
         return len(world.asked)
 
     assert run(story) < 20
-
-
-async def session_of_a_reader(bootstrap: str) -> tuple[int, ErrorCode, ErrorCode]:
-    """The session that a consumer has after it has read "t", and what the broker says of it before and after the consumer is closed."""
-    async with AsyncProducer(bootstrap_servers=bootstrap) as producer:
-        for number in range(3):
-            await producer.send_and_wait("t", b"%d" % number, partition=number)
-    async with AsyncConsumer(bootstrap_servers=bootstrap) as other:
-        await other.partitions_for("t")
-
-        async def said_of(session_id: int) -> ErrorCode:
-            # An epoch that no session is at: only one that is there minds.
-            cluster = other.engine.cluster
-            request = FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=1_000_000)
-            return code_of((await cluster.call(await cluster.node(next(iter(cluster.view.brokers))), request, FetchResponse)).error_code)
-
-        async with AsyncConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms="100") as client:
-            client.assign([TopicPartition("t", number) for number in range(3)])
-            found: set[bytes] = set()
-            while len(found) < 3:
-                found.update(record.value for record in await client.poll(5000))
-            await client.poll(300)
-            [session] = client.engine._fetching._sessions.values()  # pyright: ignore[reportPrivateUsage]
-            session_id = session._session_id  # pyright: ignore[reportPrivateUsage]
-            before = await said_of(session_id)
-        return session_id, before, await said_of(session_id)
 
 
 def test_a_broker_has_a_session_as_long_as_the_consumer_is_open() -> None:

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
-from odradek.base.timing import Backoff
 from odradek.client.core.fetcher import (
     READ_COMMITTED,
-    READ_UNCOMMITTED,
     FetchedPartition,
-    Fetcher,
     FetchPlan,
-    decode_chunk,
 )
-from odradek.client.core.metadata import FOREVER, Broker, ClusterView, PartitionInfo, TopicInfo
-from odradek.client.core.positions import Chunk, OffsetOutOfRange, TopicRecreated
+from odradek.client.core.metadata import FOREVER, TopicInfo
+from odradek.client.core.positions import OffsetOutOfRange, TopicRecreated
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from odradek.client.core.validation import EpochEnd
 from odradek.records.batch import encode_batch
+from tests.client.fetcher_support import MAX_BYTES, SECOND, A, B, C, FetcherWorld, data, fetched
 
-A, B, C = (TopicPartition("t", number) for number in range(3))
-FIRST, SECOND = UUID(int=1), UUID(int=2)
-MAX_BYTES = 1000
 BACK_OFF_MS = (80, 120)
 """The first pause, with its spread."""
-
-
-def data(base_offset: int, *values: bytes, **options: object) -> bytes:
-    return encode_batch([(0, None, value, ()) for value in values], base_offset=base_offset, **options)  # type: ignore[arg-type]
 
 
 def marker(offset: int, producer_id: int, *, committed: bool) -> bytes:
@@ -43,70 +29,9 @@ def marker(offset: int, producer_id: int, *, committed: bool) -> bytes:
     )
 
 
-def fetched(records: bytes = b"", error: ErrorCode = ErrorCode.NONE, aborted: Sequence[tuple[int, int]] = ()) -> FetchedPartition:
-    return FetchedPartition(error, aborted, memoryview(records))
-
-
-class World:
-    """A fetcher, a cluster and the time."""
-
-    def __init__(self, *partitions: TopicPartition, reset: str = "earliest", isolation: int = READ_UNCOMMITTED) -> None:
-        self.leaders = dict.fromkeys((A, B, C), 1)
-        self.epoch = 7
-        self.topic_id = FIRST
-        self.now = 0
-        self.fetcher = Fetcher(partition_max_bytes=MAX_BYTES, reset_policy=reset, backoff=Backoff(100, 1000, random.Random(1)))
-        self.isolation = isolation
-        self.fetcher.assign(partitions or (A,))
-        for partition in partitions or (A,):
-            self.fetcher.seek(partition, 0)
-
-    @property
-    def view(self) -> ClusterView:
-        infos = {each.partition: PartitionInfo(each.partition, leader, self.epoch, (), (), ()) for each, leader in self.leaders.items()}
-        brokers = {node: Broker(node, "host", 1) for node in {1, 2}}
-        return ClusterView("c", 1, brokers, {"t": TopicInfo("t", self.topic_id, False, ErrorCode.NONE, infos)})
-
-    def plans(self) -> list[FetchPlan]:
-        plans = self.fetcher.plan(self.view, self.now)[0]
-        return plans + self.fetcher.plan(self.view, self.now)[0] if self.confirm() else plans
-
-    def confirm(self) -> bool:
-        """The leaders confirm the positions that they are asked about."""
-        asked = self.fetcher.validation.plans(self.now)
-        for plan in asked:
-            ends = {target.topic_partition: EpochEnd(ErrorCode.NONE, target.offset_epoch, 1 << 40) for target in plan.targets}
-            assert not self.fetcher.validation.on_answers(plan, ends, self.now)
-        return bool(asked)
-
-    def plan(self) -> FetchPlan:
-        [plan] = self.plans()
-        return plan
-
-    def asked(self) -> list[tuple[TopicPartition, int]]:
-        """What is asked for now; nothing stays under way."""
-        plans = self.plans()
-        for plan in plans:
-            self.fetcher.on_response(plan, [None] * len(plan.targets), self.now)
-        return [(target.topic_partition, target.offset) for plan in plans for target in plan.targets]
-
-    def answer(self, *answers: FetchedPartition, plan: FetchPlan | None = None) -> bool:
-        plan = plan or self.plan()
-        return self.fetcher.on_response(plan, answers, self.now)
-
-    def read(self) -> list[bytes | None]:
-        """The values of the next chunk."""
-        chunk = self.fetcher.take_chunk()
-        return [] if chunk is None else self.values(chunk)
-
-    def values(self, chunk: Chunk) -> list[bytes | None]:
-        records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=True)
-        return [record.value for record in records]
-
-
 class TestReading:
     def test_goes_on_behind_what_was_fetched(self) -> None:
-        world = World()
+        world = FetcherWorld()
         plan = world.plan()
         [target] = plan.targets
         assert (plan.node_id, target.topic_partition, target.offset, target.leader_epoch, target.max_bytes) == (1, A, 0, 7, MAX_BYTES)
@@ -117,14 +42,14 @@ class TestReading:
         assert world.read() == []
 
     def test_the_position_moves_with_what_is_taken_and_not_with_what_is_fetched(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(data(0, b"a", b"b")))
         assert world.fetcher.positions[A].offset == 0
         world.read()
         assert world.fetcher.positions[A].offset == 2
 
     def test_nothing_is_asked_for_from_the_stop_on(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         world.fetcher.positions[A].stop_offset = 3
         plan = world.plan()
         world.answer(fetched(data(0, b"a", b"b")), fetched(data(0, b"a", b"b", b"c")), plan=plan)
@@ -140,13 +65,13 @@ class TestReading:
         assert world.asked() == [(A, 4)], "another assignment of the same partition"
 
     def test_records_before_the_position_are_left_out(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.seek(A, 1)
         world.answer(fetched(data(0, b"a", b"b", b"c")))
         assert world.read() == [b"b", b"c"]
 
     def test_a_batch_cut_off_at_the_end_comes_with_the_next_answer(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(data(0, b"a") + data(1, b"b")[:-1]))
         assert world.asked() == [(A, 1)]
         assert world.read() == [b"a"]
@@ -154,12 +79,12 @@ class TestReading:
     def test_a_compacted_batch_is_passed_to_its_last_offset(self) -> None:
         batch = bytearray(data(0, b"a", b"b", b"c"))
         batch[23:27] = (9).to_bytes(4, "big")  # its last offset delta: what was between is compacted away
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(bytes(batch)))
         assert world.asked() == [(A, 10)]
 
     def test_an_answer_without_a_whole_batch_is_an_error(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(data(0, b"a")[:-1]))
         error = world.fetcher.next_error()
         assert isinstance(error, KafkaError)
@@ -167,20 +92,20 @@ class TestReading:
         assert world.fetcher.take_chunk() is None
 
     def test_an_empty_answer_changes_nothing(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched())
         assert world.read() == []
         assert world.asked() == [(A, 0)]
 
     def test_a_partition_missing_in_the_answer_is_asked_for_again(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.on_response(world.plan(), [None], 0)
         assert world.asked() == [(A, 0)]
 
 
 class TestLimits:
     def test_at_most_two_answers_of_a_partition_are_kept(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(data(0, b"a")))
         world.answer(fetched(data(1, b"b")))
         assert world.plans() == []
@@ -188,7 +113,7 @@ class TestLimits:
         assert world.asked() == [(A, 2)]
 
     def test_one_request_per_node_at_a_time(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         world.leaders[B] = 2
         first, second = sorted(world.plans())
         assert [[target.topic_partition for target in plan.targets] for plan in (first, second)] == [[A], [B]]
@@ -197,19 +122,19 @@ class TestLimits:
         assert world.asked() == [(A, 0)]
 
     def test_a_failed_request_frees_its_node(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.on_failure(world.plan(), KafkaError(ErrorCode.NETWORK_EXCEPTION), 0)
         world.now = BACK_OFF_MS[1]
         assert world.asked() == [(A, 0)]
 
     def test_who_was_served_is_asked_for_last(self) -> None:
-        world = World(A, B, C)
+        world = FetcherWorld(A, B, C)
         assert [partition for partition, _ in world.asked()] == [A, B, C]
         world.answer(fetched(data(0, b"a")), fetched(), fetched())
         assert [partition for partition, _ in world.asked()] == [B, C, A]
 
     def test_partitions_are_handed_out_in_turn(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         world.answer(fetched(data(0, b"a0")), fetched(data(0, b"b0")))
         world.answer(fetched(data(1, b"a1")), fetched(data(1, b"b1")))
         assert [world.read() for _ in range(4)] == [[b"a0"], [b"b0"], [b"a1"], [b"b1"]]
@@ -217,14 +142,14 @@ class TestLimits:
 
 class TestSeek:
     def test_what_was_fetched_before_is_dropped(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(data(0, b"old")))
         world.fetcher.seek(A, 100)
         assert world.read() == []
         assert world.asked() == [(A, 100)]
 
     def test_what_was_under_way_is_dropped(self) -> None:
-        world = World()
+        world = FetcherWorld()
         plan = world.plan()
         world.fetcher.seek(A, 100)
         world.answer(fetched(data(0, b"old")), plan=plan)
@@ -233,7 +158,7 @@ class TestSeek:
         assert world.asked() == [(A, 100)]
 
     def test_an_error_that_was_under_way_is_dropped_too(self) -> None:
-        world = World(reset="none")
+        world = FetcherWorld(reset="none")
         plan = world.plan()
         world.fetcher.seek(A, 100)
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE), plan=plan)
@@ -241,7 +166,7 @@ class TestSeek:
         assert world.asked() == [(A, 100)]
 
     def test_to_a_time_asks_the_broker_first(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.seek_to(A, 1234)
         assert world.asked() == []
         [(partition, timestamp, generation)] = world.fetcher.resets()
@@ -251,7 +176,7 @@ class TestSeek:
         assert world.asked() == [(A, 55)]
 
     def test_the_answer_to_an_earlier_reset_moves_nothing(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.seek_to(A, EARLIEST_TIMESTAMP)
         [(_, _, generation)] = world.fetcher.resets()
         world.fetcher.seek_to(A, LATEST_TIMESTAMP)
@@ -262,33 +187,33 @@ class TestSeek:
         assert world.asked() == [(A, 9)]
 
     def test_ends_a_back_off(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
         world.fetcher.seek(A, 3)
         assert world.asked() == [(A, 3)]
 
     def test_of_a_partition_that_is_not_assigned_is_refused(self) -> None:
         with pytest.raises(ValueError, match="t-1 is not assigned"):
-            World(A).fetcher.seek(B, 0)
+            FetcherWorld(A).fetcher.seek(B, 0)
 
 
 class TestAssignment:
     @pytest.mark.parametrize(("policy", "timestamp"), [("earliest", EARLIEST_TIMESTAMP), ("latest", LATEST_TIMESTAMP)])
     def test_a_new_partition_starts_by_the_policy(self, policy: str, timestamp: int) -> None:
-        world = World(A, reset=policy)
+        world = FetcherWorld(A, reset=policy)
         world.fetcher.assign([A, B])
         assert [(partition, wanted) for partition, wanted, _ in world.fetcher.resets()] == [(B, timestamp)]
         assert world.asked() == [(A, 0)]
 
     def test_without_a_policy_it_has_no_position(self) -> None:
-        world = World(A, reset="none")
+        world = FetcherWorld(A, reset="none")
         world.fetcher.assign([A, B])
         assert world.fetcher.resets() == []
         assert world.fetcher.positions[B].offset == -1
         assert world.asked() == [(A, 0)]
 
     def test_a_partition_that_stays_keeps_position_and_data(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         world.answer(fetched(data(0, b"a")), fetched(data(0, b"b")))
         world.fetcher.assign([B])
         assert world.read() == [b"b"]
@@ -296,7 +221,7 @@ class TestAssignment:
         assert world.asked() == [(B, 1)]
 
     def test_what_was_under_way_for_one_that_left_and_came_back_is_dropped(self) -> None:
-        world = World()
+        world = FetcherWorld()
         plan = world.plan()
         world.fetcher.assign([])
         world.fetcher.assign([A])
@@ -307,7 +232,7 @@ class TestAssignment:
 
 class TestPaused:
     def test_is_not_asked_for_and_not_handed_out(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         world.answer(fetched(data(0, b"a")), fetched(data(0, b"b")))
         world.fetcher.positions[A].paused = True
         assert world.asked() == [(B, 1)]
@@ -315,7 +240,7 @@ class TestPaused:
         assert world.read() == []
 
     def test_keeps_what_was_fetched_for_later(self) -> None:
-        world = World()
+        world = FetcherWorld()
         plan = world.plan()
         world.fetcher.positions[A].paused = True
         world.answer(fetched(data(0, b"a")), plan=plan)
@@ -327,7 +252,7 @@ class TestPaused:
 
 class TestErrors:
     def test_a_passing_error_is_tried_again_after_a_pause_that_grows(self) -> None:
-        world = World()
+        world = FetcherWorld()
         pauses: list[int] = []
         for _ in range(3):
             world.answer(fetched(error=ErrorCode.OFFSET_NOT_AVAILABLE))
@@ -343,7 +268,7 @@ class TestErrors:
         assert world.fetcher.plan(world.view, world.now)[2] <= BACK_OFF_MS[1], "a success ends the row of failures"
 
     def test_others_of_the_request_are_not_delayed(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         world.answer(fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER), fetched(data(0, b"b")))
         assert world.asked() == [(B, 1)]
         assert world.read() == [b"b"]
@@ -360,17 +285,17 @@ class TestErrors:
         ],
     )
     def test_some_say_that_the_metadata_is_out_of_date(self, error: ErrorCode) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         assert world.answer(fetched(error=error), fetched()) is True
         assert not world.fetcher.has_error
         assert world.answer(fetched()) is False
 
     def test_the_metadata_is_out_of_date_whichever_partition_says_so(self) -> None:
         for answers in ([ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_OUT_OF_RANGE], [ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH]):
-            assert World(A, B).answer(*(fetched(error=error) for error in answers)) is True
+            assert FetcherWorld(A, B).answer(*(fetched(error=error) for error in answers)) is True
 
     def test_a_lasting_error_is_raised_and_then_the_broker_is_asked_again(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         for _ in range(3):
             world.answer(fetched(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), fetched())
             assert world.asked() == [(B, 0)], "not before the error has been raised"
@@ -383,7 +308,7 @@ class TestErrors:
         assert world.read() == [b"a"]
 
     def test_a_seek_takes_the_error_of_the_former_position_away(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         world.answer(fetched(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), fetched())
         world.fetcher.seek(A, 0)
         assert world.fetcher.next_error() is None
@@ -391,7 +316,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
     def test_a_topic_that_metadata_refuses_is_told_to_each_poll(self, code: ErrorCode) -> None:
-        world = World()
+        world = FetcherWorld()
         refused = world.view._replace(topics={"t": TopicInfo("t", UUID(int=0), False, code, {})})
         for _ in range(2):
             assert world.fetcher.plan(refused, world.now)[:2] == ([], True)
@@ -402,7 +327,7 @@ class TestErrors:
         assert world.asked() == [(A, 0)]
 
     def test_a_partition_without_leader_needs_metadata(self) -> None:
-        world = World(A, B)
+        world = FetcherWorld(A, B)
         world.leaders[A] = -1
         plans, needs_metadata, wake = world.fetcher.plan(world.view, 0)
         assert [[target.topic_partition for target in plan.targets] for plan in plans] == [[B]]
@@ -410,7 +335,7 @@ class TestErrors:
         assert wake == FOREVER
 
     def test_a_leader_that_nobody_knows_the_address_of_needs_metadata(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.leaders[A] = 3
         plans, needs_metadata, _ = world.fetcher.plan(world.view, 0)
         assert (plans, needs_metadata) == ([], True)
@@ -419,7 +344,7 @@ class TestErrors:
 class TestDeposedLeaders:
     """What metadata of before says of the leader must not be believed: it has not all that was read, or committed."""
 
-    def needs_metadata(self, world: World) -> bool:
+    def needs_metadata(self, world: FetcherWorld) -> bool:
         plans, needs_metadata, _ = world.fetcher.plan(world.view, world.now)
         if world.confirm():
             plans = world.plans()
@@ -429,7 +354,7 @@ class TestDeposedLeaders:
         return needs_metadata
 
     def test_one_of_before_the_committed_position_is_not_asked(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.seek(A, 5, 8)
         assert self.needs_metadata(world)
         world.epoch = 8
@@ -439,26 +364,26 @@ class TestDeposedLeaders:
         assert self.needs_metadata(world), "a position without an epoch takes nothing back"
 
     def test_one_of_before_what_was_read_is_not_asked(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(data(0, b"a", partition_leader_epoch=6) + data(1, b"b", partition_leader_epoch=7)))
         world.epoch = 6
         assert self.needs_metadata(world)
         assert world.fetcher.positions[A].epoch == 7
 
     def test_an_older_batch_takes_nothing_back(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.seek(A, 0, 7)
         world.answer(fetched(data(0, b"a", partition_leader_epoch=3)))
         assert world.fetcher.positions[A].epoch == 7
 
     def test_a_broker_that_knows_no_epochs_is_asked(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.seek(A, 5, 8)
         world.epoch = -1
         assert not self.needs_metadata(world)
 
     def test_of_a_topic_that_was_made_anew_the_epochs_begin_again(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(data(0, b"a", partition_leader_epoch=7)))
         world.topic_id, world.epoch = SECOND, 0
         assert world.plans() == []
@@ -471,7 +396,7 @@ class TestDeposedLeaders:
 class TestTopicsMadeAnew:
     @pytest.mark.parametrize("fetches", [fetched(data(0, b"a")), fetched()])
     def test_reading_begins_where_the_policy_says(self, fetches: FetchedPartition) -> None:
-        world = World(reset="latest")
+        world = FetcherWorld(reset="latest")
         world.answer(fetches)
         world.topic_id = SECOND
         assert world.asked() == []
@@ -479,7 +404,7 @@ class TestTopicsMadeAnew:
         assert world.read() == [], "what was fetched is of the former topic"
 
     def test_without_a_policy_each_poll_says_so_until_a_seek(self) -> None:
-        world = World(reset="none")
+        world = FetcherWorld(reset="none")
         world.answer(fetched(data(0, b"a")))
         world.topic_id = SECOND
         for _ in range(2):
@@ -492,7 +417,7 @@ class TestTopicsMadeAnew:
         assert world.fetcher.next_error() is None
 
     def test_a_position_that_nothing_was_read_from_is_believed(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.fetcher.seek(A, 5)
         world.plan()
         world.topic_id = SECOND
@@ -502,7 +427,7 @@ class TestTopicsMadeAnew:
 
     @pytest.mark.parametrize("meanwhile", ["deleted", "without an id"])
     def test_metadata_without_a_topic_id_changes_nothing(self, meanwhile: str) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(data(0, b"a")))
         infos = world.view.topics["t"].partitions if meanwhile != "deleted" else {}
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if meanwhile == "deleted" else ErrorCode.NONE
@@ -514,14 +439,14 @@ class TestTopicsMadeAnew:
 class TestOutOfRange:
     @pytest.mark.parametrize(("policy", "timestamp"), [("earliest", EARLIEST_TIMESTAMP), ("latest", LATEST_TIMESTAMP)])
     def test_is_reset_by_the_policy(self, policy: str, timestamp: int) -> None:
-        world = World(reset=policy)
+        world = FetcherWorld(reset=policy)
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
         assert [wanted for _, wanted, _ in world.fetcher.resets()] == [timestamp]
         assert not world.fetcher.has_error
         assert world.asked() == []
 
     def test_without_a_policy_is_an_error_that_says_where(self) -> None:
-        world = World(reset="none")
+        world = FetcherWorld(reset="none")
         world.fetcher.seek(A, 42)
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
         error = world.fetcher.next_error()
@@ -533,7 +458,7 @@ class TestOutOfRange:
 
     @pytest.mark.parametrize("policy", ["earliest", "none"])
     def test_waits_until_what_was_fetched_has_been_read(self, policy: str) -> None:
-        world = World(reset=policy)
+        world = FetcherWorld(reset=policy)
         world.answer(fetched(data(0, b"a")))
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
         assert world.fetcher.resets() == []
@@ -551,7 +476,7 @@ class TestReadCommitted:
         return data(offset, value, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
 
     def test_aborted_records_are_left_out_until_their_marker(self) -> None:
-        world = World(isolation=READ_COMMITTED)
+        world = FetcherWorld(isolation=READ_COMMITTED)
         records = [
             self.transaction(0, 1, b"aborted"),
             self.transaction(1, 2, b"committed"),
@@ -565,7 +490,7 @@ class TestReadCommitted:
         assert world.asked() == [(A, 6)]
 
     def test_without_it_only_the_markers_are_left_out(self) -> None:
-        world = World()
+        world = FetcherWorld()
         world.answer(fetched(self.transaction(0, 1, b"aborted") + marker(1, 1, committed=False), aborted=[(1, 0)]))
         assert world.read() == [b"aborted"]
         assert world.fetcher.positions[A].offset == 2

@@ -20,6 +20,7 @@ from odradek.protocol.schema import Message
 from odradek.records.batch import decode_records
 from odradek.testing.kit.embedded import EmbeddedBroker, Topic
 from odradek.testing.simulation.loop import SimulatedLoop
+from tests.client.internals import partition_of
 from tests.client.scripted import TOPIC, ScriptedBrokers, producer, run
 
 
@@ -88,7 +89,7 @@ def test_records_of_other_kinds_keep_their_place_among_the_others() -> None:
         world = _World(loop)
         async with producer(loop, batch_size="100000", linger_ms="5") as sending:
             future = await sending.send(TOPIC, b"0")
-            partition = future._batch.topic_partition.partition
+            partition = partition_of(future)
             await sending.send(TOPIC, b"1")
             await sending.send(TOPIC, "2")
             await sending.send(TOPIC, b"3", partition=partition)

@@ -15,6 +15,7 @@ from odradek.client.core.positions import Chunk
 from odradek.client.settings.common_keys import BOOTSTRAP_SERVERS
 from odradek.records.batch import encode_batch
 from odradek.testing.kit.embedded import unique_name
+from tests.client.internals import engine_of
 from tests.client.interrupts import CtrlC
 
 COUNT = 10
@@ -131,7 +132,7 @@ def test_a_seek_within_a_loop_is_heeded_and_committed(consumer: Consumer, filled
 
 def test_a_pause_within_a_loop_holds_back_the_rest(consumer: Consumer, filled: TopicPartition) -> None:
     other = TopicPartition(filled.topic, 1)
-    with Producer(bootstrap_servers=consumer._client.engine.cluster.config[BOOTSTRAP_SERVERS]) as producer:
+    with Producer(bootstrap_servers=engine_of(consumer).cluster.config[BOOTSTRAP_SERVERS]) as producer:
         producer.send(filled.topic, b"other", partition=1)
     seen = []
     for record in consumer:
@@ -332,6 +333,6 @@ def test_a_closed_consumer_says_so_to_loops_and_polls(consumer: Consumer) -> Non
 def test_a_poll_decodes_what_an_interrupted_call_left_undecoded(consumer: Consumer) -> None:
     chunk = consumer.next_chunk(5000)
     assert chunk is not None
-    at_hand = consumer._client.engine.hand_out
+    at_hand = engine_of(consumer).hand_out
     at_hand.put(chunk)
     assert [record.offset for record in consumer.poll(5000)] == list(range(COUNT))

@@ -21,7 +21,7 @@ from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.testing.simulation.clients import SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, producer, run
-from tests.client.test_transactions_core import NEVER, World, play
+from tests.client.transactions_support import NEVER, TransactionsWorld, play
 
 ONE, TWO = ConsumerGroupMetadata("one"), ConsumerGroupMetadata("two")
 PARTITION = TopicPartition(TOPIC, 0)
@@ -45,7 +45,7 @@ async def left(call: Coroutine[object, object, object], seconds: float) -> bool:
     return cancelled
 
 
-def offsets_sent(world: World) -> list[tuple[str, int]]:
+def offsets_sent(world: TransactionsWorld) -> list[tuple[str, int]]:
     """(group, offset) of each commit that came."""
     found = []
     for request in world.of(TxnOffsetCommitRequest):
@@ -59,7 +59,7 @@ def offsets_sent(world: World) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("second", CALLS)
 @pytest.mark.parametrize("first", CALLS)
 def test_the_next_call_after_one_that_was_cancelled(first: str, second: str, waits: bool, level: int) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         for moment in MOMENTS:
             sending.begin_transaction()
@@ -83,7 +83,7 @@ def test_the_next_call_after_one_that_was_cancelled(first: str, second: str, wai
 
 @pytest.mark.parametrize("call", ["commit", "abort"])
 def test_a_call_does_not_join_one_of_the_transaction_before(call: str) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         for _ in range(3):
             sending.begin_transaction()
@@ -101,7 +101,7 @@ def test_a_call_does_not_join_one_of_the_transaction_before(call: str) -> None:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_init_transactions_that_was_cancelled_is_called_again(moment: float) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         if await left(sending.init_transactions(), moment):
             await sending.init_transactions()
         assert len(world.of(InitProducerIdRequest)) == 1
@@ -113,7 +113,7 @@ def test_init_transactions_that_was_cancelled_is_called_again(moment: float) -> 
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_offsets_of_two_calls_at_once_are_all_sent_in_the_order_of_the_calls(level: int) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         async with sending.transaction():
             calls = [sending.send_offsets_to_transaction({PARTITION: n}, group) for n, group in ((5, ONE), (7, TWO), (9, ONE))]
             assert await asyncio.gather(*calls) == [None] * 3
@@ -124,7 +124,7 @@ def test_offsets_of_two_calls_at_once_are_all_sent_in_the_order_of_the_calls(lev
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_newer_offsets_after_a_cancelled_call_are_sent_and_the_commit_waits_for_both(moment: float) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         async with sending.transaction():
             await left(sending.send_offsets_to_transaction({PARTITION: 5}, ONE), moment)
             await left(sending.send_offsets_to_transaction({PARTITION: 7}, ONE), moment)
@@ -136,7 +136,7 @@ def test_newer_offsets_after_a_cancelled_call_are_sent_and_the_commit_waits_for_
 
 
 def test_a_commit_fails_when_offsets_that_nobody_waits_for_are_refused() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         sending.begin_transaction()
         world.plan[TxnOffsetCommitRequest] = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
@@ -150,7 +150,7 @@ def test_a_commit_fails_when_offsets_that_nobody_waits_for_are_refused() -> None
 
 
 def test_offsets_that_cannot_be_sent_are_refused_before_anything_is() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         bad = [{PARTITION: 1 << 64}, {PARTITION: "5"}, {PARTITION: -1}, {("t", "0"): 1}, {(b"t", 0): 1}, {"t": 1}, {("\ud800", 0): 1}]
         async with sending.transaction():
             for offsets in bad:
@@ -163,7 +163,7 @@ def test_offsets_that_cannot_be_sent_are_refused_before_anything_is() -> None:
 
 
 def test_a_block_whose_end_is_not_answered_ends_after_max_block_ms_and_the_next_one_waits_for_it() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         loop = asyncio.get_running_loop()
         world.plan[EndTxnRequest] = [NEVER]
         begun = loop.time()
@@ -186,7 +186,7 @@ async def _block(sending: SimulatedProducer) -> None:
 
 
 def test_a_block_after_one_whose_commit_failed_unseen_aborts_that_first() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         world.plan[EndTxnRequest] = [NEVER, ErrorCode.TRANSACTION_ABORTABLE]
         with pytest.raises(KafkaError, match=r"max\.block\.ms"):
             await _block(sending)
@@ -199,7 +199,7 @@ def test_a_block_after_one_whose_commit_failed_unseen_aborts_that_first() -> Non
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_an_abort_does_not_wait_for_a_batch_that_turns_out_too_large(level: int) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         loop = asyncio.get_running_loop()
         world.plan[ProduceRequest] = [ErrorCode.MESSAGE_TOO_LARGE]
         await sending.init_transactions()
@@ -221,7 +221,7 @@ def test_an_abort_does_not_wait_for_a_batch_that_turns_out_too_large(level: int)
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_an_abort_waits_for_records_that_have_failed_on_the_wire(level: int) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         loop = asyncio.get_running_loop()
         await sending.init_transactions()
         sending.begin_transaction()
@@ -246,7 +246,7 @@ def test_an_abort_waits_for_records_that_have_failed_on_the_wire(level: int) -> 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_close_that_was_cancelled_goes_on_and_is_waited_for_the_next_time(moment: float, transactional: bool) -> None:
     async def told(loop: SimulatedLoop) -> None:
-        world = World(loop, 2)
+        world = TransactionsWorld(loop, 2)
         more = {"transactional_id": "id"} if transactional else {}
         sending = await producer(loop, linger_ms="0", **more).start()
         if transactional:
@@ -269,7 +269,7 @@ def test_close_that_was_cancelled_goes_on_and_is_waited_for_the_next_time(moment
 
 def test_close_called_again_with_less_time_hastens_the_first() -> None:
     async def told(loop: SimulatedLoop) -> None:
-        world = World(loop, 2)
+        world = TransactionsWorld(loop, 2)
         sending = await producer(loop, linger_ms="0").start()
         world.plan[ProduceRequest] = [NEVER]
         future = await sending.send(TOPIC, b"a")
@@ -283,7 +283,7 @@ def test_close_called_again_with_less_time_hastens_the_first() -> None:
 
 
 def test_who_waits_for_a_call_that_close_ends_is_told_so() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         sending.begin_transaction()
         await sending.send(TOPIC, b"a")

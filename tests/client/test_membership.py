@@ -39,7 +39,7 @@ P = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
 KINDS = ("range", "sticky", "cooperative-sticky", "consumer")
 
 
-class World:
+class MembershipWorld:
     """Three members of one kind and their coordinator."""
 
     def __init__(self, kind: str, count: int = 3) -> None:
@@ -115,7 +115,7 @@ class World:
     )
 )
 def test_no_partition_has_two_owners_whatever_happens_and_all_have_one_in_the_end(kind: str, steps: list[tuple[str, int, int]]) -> None:
-    world = World(kind)
+    world = MembershipWorld(kind)
     for action, at, which in steps:
         world.step(action, at, which)
     # Who was forgotten by the coordinator may be one that it still counts: its session ends.
@@ -139,7 +139,7 @@ def test_no_partition_has_two_owners_whatever_happens_and_all_have_one_in_the_en
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", ["no answer", "loading", "moved"])
 def test_a_coordinator_that_does_not_answer_is_not_stormed(kind: str, fault: str) -> None:
-    world = World(kind, count=1)
+    world = MembershipWorld(kind, count=1)
     member = world.members[0]
 
     def refuse(request: object, reply: Callable[[object], None]) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from odradek.base.errors import ErrorCode
 from odradek.client.core.fetcher import FetchedPartition
-from tests.client.test_fetcher import A, World, data, fetched
+from tests.client.fetcher_support import A, FetcherWorld, data, fetched
 
 LEADER, NEARER = 1, 2
 PREFERENCE_MS = 300_000
 REFERRED = FetchedPartition(ErrorCode.NONE, (), memoryview(b""), 10, NEARER)
 
 
-def referred() -> World:
-    world = World()
+def referred() -> FetcherWorld:
+    world = FetcherWorld()
     plan = world.plan()
     assert plan.node_id == LEADER
     world.answer(REFERRED, plan=plan)
@@ -61,7 +61,7 @@ def test_a_nearer_replica_that_is_gone_is_left() -> None:
 
 
 def test_the_end_of_the_partition_is_known_from_every_answer() -> None:
-    world = World()
+    world = FetcherWorld()
     assert world.fetcher.positions[A].end_offset == -1
     world.answer(REFERRED)
     assert world.fetcher.positions[A].end_offset == 10

@@ -22,8 +22,8 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from odradek.protocol.schema import Message
 from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client import scripted
+from tests.client.fetcher_support import data
 from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, consumer, run
-from tests.client.test_fetcher import data
 
 GOOD, BAD = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 NONE = ErrorCode.NONE

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from odradek.client.core.partitioner import PartitionLoad, RoundRobinPartitioner, StickyPartitioner, murmur2, odds, partition_for_key
-from tests.client.test_sender import view_of
+from tests.client.sender_support import view_of
 
 # The vectors of org.apache.kafka.common.utils.UtilsTest.
 KNOWN = {

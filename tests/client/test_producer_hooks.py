@@ -27,12 +27,13 @@ from odradek.protocol.schema import Message
 from odradek.records.batch import decode_records
 from odradek.testing.simulation.clients import SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
+from tests.client.internals import partition_of
 from tests.client.scripted import TOPIC, TOPIC_ID, ScriptedBrokers, run
 
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
-class World:
+class ProducerHooksWorld:
     """Brokers that keep what they are sent; `leaders` says who leads each partition, and `silent` nodes answer no Produce."""
 
     def __init__(self, loop: SimulatedLoop, *leaders: int) -> None:
@@ -110,7 +111,7 @@ def test_an_object_decides_unless_a_partition_is_asked_for(caplog: pytest.LogCap
     last = Last()
 
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         async with producer(loop, partitioner_class=last, value_serializer="integer", linger_ms=5) as sending:
             await sending.send(TOPIC, 1, key="k")
             await sending.send(TOPIC, 2, partition=1)
@@ -131,7 +132,7 @@ def test_an_object_decides_unless_a_partition_is_asked_for(caplog: pytest.LogCap
 @pytest.mark.parametrize("given", [lambda *_: 3, Last, f"{__name__}.Last", f"{__name__}:to_the_last"])
 def test_functions_classes_and_import_paths_are_partitioners_too(given: object) -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         async with producer(loop, partitioner_class=given) as sending:
             await sending.send_and_wait(TOPIC, b"x", key=b"k")
         assert [partition for partition, records in world.written.items() if records] == [3]
@@ -145,7 +146,7 @@ def to_the_last(topic: str, key: Any, key_bytes: bytes | None, value: Any, value
 
 def test_round_robin_by_its_name() -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         async with producer(loop, partitioner_class=ROUND_ROBIN) as sending:
             for _ in range(12):
                 await sending.send(TOPIC, b"x", key=b"same")
@@ -171,7 +172,7 @@ def test_a_partitioner_that_fails(partitioner: Callable[..., Any], error: type[E
     watching = Watching()
 
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         async with producer(loop, partitioner_class=partitioner, interceptor_classes=watching) as sending:
             with pytest.raises(error, match=text):
                 await sending.send(TOPIC, b"x")
@@ -223,7 +224,7 @@ def test_keys_without_effect_are_told(settings: dict[str, Any], warned: str, cap
 @pytest.mark.parametrize("ignored", [True, False])
 def test_keys_may_be_ignored(*, ignored: bool) -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         async with producer(loop, partitioner_ignore_keys=ignored, batch_size=100_000) as sending:
             for number in range(40):
                 await sending.send(TOPIC, b"x", key=b"%d" % number)
@@ -238,7 +239,7 @@ def test_keys_may_be_ignored(*, ignored: bool) -> None:
 
 def test_records_with_a_key_arrive_once_and_their_futures_say_where() -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         async with producer(loop, batch_size=400, linger_ms=5) as sending:
             futures = [
                 await sending.send(TOPIC, b"%03d" % number, key=("k%d" if number % 2 else b"k%d") % (number % 37)) for number in range(600)
@@ -255,7 +256,7 @@ def test_records_with_a_key_arrive_once_and_their_futures_say_where() -> None:
 
 def test_keys_go_by_the_new_number_of_partitions_once_it_is_known() -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop, 1, 1)
+        world = ProducerHooksWorld(loop, 1, 1)
         async with producer(loop, linger_ms=0, metadata_max_age_ms=1000) as sending:
             for round_ in range(2):
                 for number in range(20):
@@ -274,7 +275,7 @@ def test_keys_go_by_the_new_number_of_partitions_once_it_is_known() -> None:
 
 def test_a_partition_that_was_added_meanwhile_is_looked_for_before_it_is_refused() -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop, 1, 1)
+        world = ProducerHooksWorld(loop, 1, 1)
         async with producer(loop) as sending:
             await sending.send_and_wait(TOPIC, b"x", partition=1)
             world.leaders = [1] * 3
@@ -291,7 +292,7 @@ def test_a_partition_that_was_added_meanwhile_is_looked_for_before_it_is_refused
 
 def test_a_partition_that_lost_its_leader_is_left_at_once() -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop, 1, 1)
+        world = ProducerHooksWorld(loop, 1, 1)
         async with producer(loop, batch_size=100_000) as sending:
             first = (await sending.send_and_wait(TOPIC, b"x")).partition
             world.leaders[first] = -1
@@ -304,7 +305,7 @@ def test_a_partition_that_lost_its_leader_is_left_at_once() -> None:
 @pytest.mark.parametrize("timeout_ms", [0, 500])
 def test_a_partition_whose_leader_takes_nothing_is_avoided_after_a_while(timeout_ms: int) -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop, 1, 1, 2, 2)
+        world = ProducerHooksWorld(loop, 1, 1, 2, 2)
         sending = producer(
             loop,
             partitioner_availability_timeout_ms=timeout_ms,
@@ -320,7 +321,7 @@ def test_a_partition_whose_leader_takes_nothing_is_avoided_after_a_while(timeout
             places: Counter[bool] = Counter()
             for number in range(600):
                 future = await sending.send(TOPIC, b"x" * 150)
-                places[number >= 300, future._batch.topic_partition.partition >= 2] += 1
+                places[number >= 300, partition_of(future) >= 2] += 1
                 await asyncio.sleep(0.01)
             assert places[False, True] > 0
             assert (places[True, True] == 0) == (timeout_ms > 0)
@@ -332,7 +333,7 @@ def test_a_partition_whose_leader_takes_nothing_is_avoided_after_a_while(timeout
 @pytest.mark.parametrize("adaptive", [True, False])
 def test_partitions_with_short_queues_get_more_records(*, adaptive: bool) -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop, 1, 1, 2, 2)
+        world = ProducerHooksWorld(loop, 1, 1, 2, 2)
         sending = producer(loop, partitioner_adaptive_partitioning_enable=adaptive, batch_size=200, linger_ms=0, request_timeout_ms=60_000)
         async with sending:
             for partition in range(4):
@@ -341,7 +342,7 @@ def test_partitions_with_short_queues_get_more_records(*, adaptive: bool) -> Non
             slow = 0
             for _ in range(600):
                 future = await sending.send(TOPIC, b"x" * 150)
-                slow += future._batch.topic_partition.partition >= 2
+                slow += partition_of(future) >= 2
                 await asyncio.sleep(0.01)
             assert (slow < 150) == adaptive
             await sending.close(0)
@@ -396,7 +397,7 @@ def test_each_gets_what_the_one_before_it_gave_and_failures_are_passed_over(capl
     one, two = Watching(b"1"), Watching(b"2")
 
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         world.refused = {b"bad12"}
         async with producer(loop, interceptor_classes=[one, Failing, Forgetful(), two], linger_ms=0) as sending:
             await sending.send_and_wait(TOPIC, b"good", partition=0)
@@ -425,7 +426,7 @@ def test_they_see_records_before_the_serializers_and_hear_of_their_errors() -> N
     watching = Watching("!")  # type: ignore[arg-type]
 
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         async with producer(loop, interceptor_classes=watching, value_serializer="string", key_serializer="integer") as sending:
             await sending.send(TOPIC, "x")
             with pytest.raises(SerializationError):
@@ -473,7 +474,7 @@ def test_callbacks_come_in_the_order_of_the_records_and_before_flush_returns(
     hooks: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         heard: list[tuple[int, RecordMetadata, BaseException | None]] = []
         async with producer(loop, batch_size=400, linger_ms=5, **hooks) as sending:
             for number in range(200):
@@ -502,7 +503,7 @@ def test_interceptors_hear_before_the_application() -> None:
             heard.append("interceptor")
 
     async def story(loop: SimulatedLoop) -> None:
-        World(loop)
+        ProducerHooksWorld(loop)
         async with producer(loop, interceptor_classes=First) as sending:
             await sending.send(TOPIC, b"x", on_delivery=lambda *_: heard.append("application"))
 
@@ -512,7 +513,7 @@ def test_interceptors_hear_before_the_application() -> None:
 
 def test_a_callback_hears_of_a_refused_record_and_of_one_that_came_too_late() -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         world.refused = {b"bad"}
         heard: list[tuple[RecordMetadata, BaseException | None]] = []
         settings = {"delivery_timeout_ms": 3000, "request_timeout_ms": 2000, "linger_ms": 0}
@@ -540,7 +541,7 @@ async def coroutine(*_: object) -> None:
 @pytest.mark.parametrize("given", [coroutine, 7])
 def test_what_cannot_be_called_back_is_refused_before_anything_is_sent(given: Any) -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         async with producer(loop) as sending:
             for _ in range(2):
                 for partition in (None, 0):
@@ -570,7 +571,7 @@ def test_whatever_is_sent_is_told_once_in_order_and_as_its_future_says(
     records: list[tuple[Any, int | None, bytes, int]], linger_ms: int, batch_size: int
 ) -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = ProducerHooksWorld(loop)
         world.refused = {b"bad"}
         futures: list[RecordFuture] = []
         heard: list[tuple[int, RecordMetadata, BaseException | None]] = []

@@ -11,10 +11,10 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.core.sender import BatchAnswer, Dispatch
 from odradek.client.producer.futures import RecordFuture
 from odradek.records.batch import decode_records, read_header
-from tests.client.test_sender import CONFIG, World
+from tests.client.sender_support import CONFIG, SenderWorld
 
 
-class Split(World):
+class Split(SenderWorld):
     """Four records, refused as one batch, on their way as four."""
 
     def __init__(self, *, idempotent: bool = True, records: int = 4) -> None:
@@ -83,7 +83,7 @@ def test_a_record_is_done_with_its_own_piece() -> None:
 
 
 def test_a_callback_from_before_the_split_is_called_once_too() -> None:
-    world = World(1, 0.0, partitions=1)
+    world = SenderWorld(1, 0.0, partitions=1)
     world.leaders = [0]
     world.send(4)
     told: list[int] = []
@@ -101,7 +101,7 @@ def test_a_callback_from_before_the_split_is_called_once_too() -> None:
 
 
 def test_a_piece_may_be_split_again() -> None:
-    world = World(1, 0.0, partitions=1, config=CONFIG._replace(batch_size=400))
+    world = SenderWorld(1, 0.0, partitions=1, config=CONFIG._replace(batch_size=400))
     world.leaders = [0]
     world.send(12)
     world.now += 10
@@ -192,7 +192,7 @@ def test_the_memory_of_the_pieces_is_given_back() -> None:
 
 
 def test_a_single_record_that_is_too_large_is_not_split() -> None:
-    world = World(1, 0.0, partitions=1)
+    world = SenderWorld(1, 0.0, partitions=1)
     world.leaders = [0]
     world.send(1)
     world.now += 10

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.client import Consumer, Producer, TopicPartition
 from odradek.client.consumer import engine as engines
+from tests.client.internals import engine_of
 
 
 def _filled(bootstrap: str, topic: str, count: int) -> TopicPartition:
@@ -21,7 +22,7 @@ class _Hops:
 
     def __init__(self, consumer: Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        engine = consumer._client.engine
+        engine = engine_of(consumer)
         ready = engine.ready
 
         async def counted(timeout_s: float) -> object:
@@ -51,7 +52,7 @@ def test_the_group_is_asked_again_after_a_moment(bootstrap: str, topic: str, mon
         consumer.assign([where])
         consumer.poll(5000, 1)
         hops = _Hops(consumer, monkeypatch)
-        engine = consumer._client.engine
+        engine = engine_of(consumer)
         assert consumer.poll(5000, 1)
         assert hops.count == 0
         engine._undisturbed_until = engine._loop.time()
@@ -96,7 +97,7 @@ def test_what_is_taken_back_meanwhile_is_not_handed_out_twice(bootstrap: str, to
     where = _filled(bootstrap, topic, 3_000)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([where])
-        engine = consumer._client.engine
+        engine = engine_of(consumer)
         stopping = threading.Event()
         seen: list[int] = []
         before = -1

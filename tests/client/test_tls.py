@@ -352,8 +352,9 @@ def test_sizes_of_the_kernel_s_buffers(run: Run, made: Certificates) -> None:
             keys: dict[str, Setting] = {"send.buffer.bytes": 20_000, "receive.buffer.bytes": 30_000}
             client = Cluster(ClientConfig(ADMIN_CONFIG, keys, bootstrap_servers=f"localhost:{port}"))
             node = await client.any_node()
-            assert node.connection._transport is not None
-            found = node.connection._transport.get_extra_info("socket")
+            transport = node.connection._transport
+            assert transport is not None
+            found = transport.get_extra_info("socket")
             # Linux doubles what it is asked for.
             assert found.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 40_000
             assert found.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 60_000

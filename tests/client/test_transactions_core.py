@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -13,126 +11,25 @@ from odradek.base.ids import TopicPartition
 from odradek.client import IllegalTransactionState, KafkaError, TransactionAborted, TransactionError
 from odradek.client.core.transactions import State, Transactions, Verdict, judge, judge_offsets, judge_partition
 from odradek.client.types import ConsumerGroupMetadata
-from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import ProduceRequest
-from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.schema import Message
 from odradek.records.batch import read_header
 from odradek.testing.simulation.clients import SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedLoop
-from tests.client.scripted import TOPIC, ScriptedBrokers, produced, producer, run
+from tests.client.scripted import TOPIC, producer, run
+from tests.client.transactions_support import NEVER, E, TransactionsWorld, play
 
-E = ErrorCode
 GROUP = ConsumerGroupMetadata("g", 3, "m", "i")
-NEVER = object()
-"""In the place of an error: no answer comes."""
-
-
-class World:
-    """A broker that leads all and coordinates all. `plan[request]`: what becomes of the next ones of a kind; then all goes well."""
-
-    def __init__(self, loop: SimulatedLoop, level: int) -> None:
-        self.brokers = ScriptedBrokers(loop, 2, self._answer)
-        self.brokers.features = {"transaction.version": level}
-        self.level = level
-        self.plan: defaultdict[type[Message], list[object]] = defaultdict(list)
-        self.epoch = 4
-        self.coordinator = 1
-
-    def of(self, kind: type[Message]) -> list[Message]:
-        return [request for _, request in self.brokers.asked if isinstance(request, kind)]
-
-    @property
-    def story(self) -> list[str]:
-        """What was asked, without metadata and the search for coordinators."""
-        kinds = [type(request).__name__.removesuffix("Request") for _, request in self.brokers.asked]
-        return [kind for kind in kinds if kind not in ("Metadata", "FindCoordinator")]
-
-    def headers(self) -> list[tuple[int, int]]:
-        """(epoch, base sequence) of each batch that came."""
-        found = []
-        for request in self.of(ProduceRequest):
-            assert isinstance(request, ProduceRequest)
-            for topic in request.topic_data:
-                for part in topic.partition_data:
-                    header = read_header(bytes(part.records or b""))
-                    assert header.is_transactional
-                    assert request.transactional_id == "id"
-                    found.append((header.producer_epoch, header.base_sequence))
-        return found
-
-    def _answer(self, node: int, request: Message) -> Message | None:
-        if isinstance(request, FindCoordinatorRequest):
-            each = FindCoordinatorResponse.Coordinator(
-                key=request.coordinator_keys[0], node_id=self.coordinator, host=f"broker{self.coordinator}", port=9092
-            )
-            return FindCoordinatorResponse(coordinators=[each])
-        planned = self.plan[type(request)]
-        error = planned.pop(0) if planned else E.NONE
-        if error is NEVER:
-            return None
-        assert isinstance(error, ErrorCode)
-        match request:
-            case InitProducerIdRequest():
-                if error is E.NONE:
-                    self.epoch += 1
-                return InitProducerIdResponse(error_code=error, producer_id=7, producer_epoch=self.epoch)
-            case AddPartitionsToTxnRequest():
-                topics = [
-                    AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(
-                        name=topic.name,
-                        results_by_partition=[
-                            AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(partition_index=each, partition_error_code=error)
-                            for each in topic.partitions
-                        ],
-                    )
-                    for topic in request.v3_and_below_topics
-                ]
-                return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
-            case AddOffsetsToTxnRequest():
-                return AddOffsetsToTxnResponse(error_code=error)
-            case TxnOffsetCommitRequest():
-                topics_ = [
-                    TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
-                        name=topic.name,
-                        partitions=[
-                            TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
-                            for each in topic.partitions
-                        ],
-                    )
-                    for topic in request.topics
-                ]
-                return TxnOffsetCommitResponse(topics=topics_)
-            case EndTxnRequest():
-                if error is E.NONE and self.level >= 2:
-                    self.epoch += 1
-                return EndTxnResponse(error_code=error, producer_id=7, producer_epoch=self.epoch)
-            case ProduceRequest():
-                return produced(error)
-            case _:
-                return self.brokers.metadata(leader=1)
-
-
-Story = Callable[[World, SimulatedProducer], Coroutine[None, None, None]]
-
-
-def play(story: Story, level: int = 2, **settings: str) -> None:
-    """Tells it with a producer that is closed in the end."""
-
-    async def told(loop: SimulatedLoop) -> None:
-        world = World(loop, level)
-        async with producer(loop, transactional_id="id", **{"linger_ms": "0", **settings}) as sending:
-            await story(world, sending)
-
-    run(told)
 
 
 def test_version_1_tells_the_coordinator_of_partitions_and_keeps_its_epoch() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         for _ in range(2):
             async with sending.transaction():
                 await sending.send(TOPIC, b"a")
@@ -154,7 +51,7 @@ def test_version_1_tells_the_coordinator_of_partitions_and_keeps_its_epoch() -> 
 
 
 def test_version_2_lets_the_leaders_tell_and_gets_an_epoch_with_each_end() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         for _ in range(2):
             async with sending.transaction():
                 await sending.send(TOPIC, b"a")
@@ -172,7 +69,7 @@ def test_version_2_lets_the_leaders_tell_and_gets_an_epoch_with_each_end() -> No
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_an_empty_transaction_is_told_to_nobody(level: int) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         async with sending.transaction():
             pass
         sending.begin_transaction()
@@ -189,7 +86,7 @@ def test_an_empty_transaction_is_told_to_nobody(level: int) -> None:
     "error", [E.COORDINATOR_LOAD_IN_PROGRESS, E.CONCURRENT_TRANSACTIONS, E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE, NEVER]
 )
 def test_what_may_pass_is_asked_again(kind: type[Message], error: object) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         world.plan[kind] = [error, error]
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -251,7 +148,7 @@ async def _breaks_off(sending: SimulatedProducer) -> None:
 
 @pytest.mark.parametrize(("kind", "error", "told"), FATAL)
 def test_what_is_fatal_ends_the_producer(kind: type[Message], error: ErrorCode, told: ErrorCode) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         world.plan[kind] = [error]
         with pytest.raises(TransactionError) as caught:
             await _one(sending)
@@ -274,7 +171,7 @@ def test_what_is_abortable_is_aborted_and_the_next_transaction_goes_on(kind: typ
     if level == 2 and kind in (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest):
         return  # version 2 asks for neither
 
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         world.plan[kind] = [error]
         sending.begin_transaction()
@@ -297,7 +194,7 @@ def test_what_is_abortable_is_aborted_and_the_next_transaction_goes_on(kind: typ
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_a_batch_of_which_nobody_knows_whether_it_was_written_costs_an_epoch(level: int) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         sending.begin_transaction()
         await (await sending.send(TOPIC, b"a"))
@@ -324,7 +221,7 @@ def test_a_batch_of_which_nobody_knows_whether_it_was_written_costs_an_epoch(lev
 
 
 def test_a_refusal_that_echoes_another_is_no_failure() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         sending.begin_transaction()
         await (await sending.send(TOPIC, b"0"))
@@ -337,7 +234,7 @@ def test_a_refusal_that_echoes_another_is_no_failure() -> None:
 
 
 def test_what_was_not_sent_is_dropped_and_told_to_nobody() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         sending.begin_transaction()
         future = await sending.send(TOPIC, b"a")
@@ -352,7 +249,7 @@ def test_what_was_not_sent_is_dropped_and_told_to_nobody() -> None:
 
 
 def test_an_abort_waits_until_it_is_known_what_the_coordinator_has_heard() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         world.plan[AddPartitionsToTxnRequest] = [NEVER]
         sending.begin_transaction()
@@ -365,7 +262,7 @@ def test_an_abort_waits_until_it_is_known_what_the_coordinator_has_heard() -> No
 
 
 def test_partitions_that_are_refused_for_now_are_not_insisted_on_after_an_abort() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         world.plan[AddPartitionsToTxnRequest] = [E.UNKNOWN_TOPIC_OR_PARTITION] * 1000
         sending.begin_transaction()
@@ -380,7 +277,7 @@ def test_partitions_that_are_refused_for_now_are_not_insisted_on_after_an_abort(
 
 
 def test_a_call_that_took_too_long_goes_on_and_is_called_again() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         world.plan[InitProducerIdRequest] = [E.COORDINATOR_LOAD_IN_PROGRESS] * 10
         with pytest.raises(KafkaError, match=r"init_transactions did not end within 1000 ms \(max\.block\.ms\); it can be called again"):
             await sending.init_transactions()
@@ -406,7 +303,7 @@ def test_a_call_that_took_too_long_goes_on_and_is_called_again() -> None:
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_an_abort_does_not_wait_for_offsets_that_nobody_takes(level: int) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         sending.begin_transaction()
         world.plan[TxnOffsetCommitRequest] = [E.COORDINATOR_LOAD_IN_PROGRESS] * 1000
@@ -421,7 +318,7 @@ def test_an_abort_does_not_wait_for_offsets_that_nobody_takes(level: int) -> Non
 
 
 def test_what_waits_fails_with_the_transaction() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         world.plan[ProduceRequest] = [E.TOPIC_AUTHORIZATION_FAILED]
         sending.begin_transaction()
@@ -438,7 +335,7 @@ def test_what_waits_fails_with_the_transaction() -> None:
 
 
 def test_offsets_on_their_way_fail_with_the_error_of_a_refused_record() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         world.plan[ProduceRequest] = [E.TOPIC_AUTHORIZATION_FAILED]
         world.plan[TxnOffsetCommitRequest] = [E.COORDINATOR_LOAD_IN_PROGRESS] * 1000
@@ -453,7 +350,7 @@ def test_offsets_on_their_way_fail_with_the_error_of_a_refused_record() -> None:
 
 
 def test_a_block_that_fails_aborts_and_hands_out_what_failed() -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         with pytest.raises(ZeroDivisionError):
             await _breaks_off(sending)
         assert [request.committed for request in world.of(EndTxnRequest)] == [False]  # type: ignore[attr-defined]
@@ -467,9 +364,9 @@ def test_a_block_that_fails_aborts_and_hands_out_what_failed() -> None:
 
 
 def test_a_producer_that_is_closed_aborts_first() -> None:
-    worlds: list[World] = []
+    worlds: list[TransactionsWorld] = []
 
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         worlds.append(world)
         await sending.init_transactions()
         sending.begin_transaction()
@@ -481,7 +378,7 @@ def test_a_producer_that_is_closed_aborts_first() -> None:
 
 def test_an_idempotent_producer_has_no_part_in_it() -> None:
     async def told(loop: SimulatedLoop) -> None:
-        world = World(loop, 2)
+        world = TransactionsWorld(loop, 2)
         async with producer(loop) as sending:
             await sending.send(TOPIC, b"a")
             await sending.flush()
@@ -514,7 +411,7 @@ def test_outside_of_a_transaction_there_is_nothing_to_abort() -> None:
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_what_is_on_the_wire_at_an_abort_is_not_sent_again(level: int) -> None:
-    async def story(world: World, sending: SimulatedProducer) -> None:
+    async def story(world: TransactionsWorld, sending: SimulatedProducer) -> None:
         await sending.init_transactions()
         sending.begin_transaction()
         world.plan[ProduceRequest] = [NEVER]

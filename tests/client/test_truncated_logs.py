@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.client import Admin, AsyncConsumer, Consumer, NewTopic, Producer, TopicPartition
+from odradek.client import AsyncConsumer, TopicPartition
 from odradek.client.core.positions import LogTruncation
 from odradek.client.types import OffsetAndMetadata
 from odradek.protocol.api_keys import ApiKey
@@ -20,8 +18,9 @@ from odradek.protocol.schema import Message
 from odradek.testing import EmbeddedCluster
 from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client import scripted
+from tests.client.fetch_support import diverged, judge
+from tests.client.fetcher_support import data
 from tests.client.scripted import TOPIC, ScriptedBrokers, consumer, run
-from tests.client.test_fetcher import data
 
 A = TopicPartition(TOPIC, 0)
 OLD_LOG = [(0, 5), (1, 5), (2, 6), (3, 6)]
@@ -176,54 +175,6 @@ def test_brokers_that_cannot_be_asked_are_believed(monkeypatch: pytest.MonkeyPat
             return await read(client, b"8-5"), world.brokers.count(OffsetForLeaderEpochRequest)
 
     assert run(story) == ([b"8-4", b"8-5"], 0)
-
-
-@contextmanager
-def diverged(bootstrap: str, kill: Callable[[int], None], start: Callable[[int], None]) -> Iterator[tuple[Consumer, Consumer]]:
-    """Consumers, with and without a policy, that have read 8 records, of which the log kept 3 before 10 others were written."""
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-        admin.create_topics([NewTopic("log", assignments={0: [1, 2]}, configs=configs)])
-    with (
-        Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as forgiving,
-        Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none") as strict,
-    ):
-        write(bootstrap, [b"common-%d" % number for number in range(3)], acks="all")
-        kill(2)
-        write(bootstrap, [b"lost-%d" % number for number in range(5)], acks="all")
-        for client in (forgiving, strict):
-            client.assign([TopicPartition("log", 0)])
-            client.seek(TopicPartition("log", 0), 0)
-            assert len(read_values(client, 8)) == 8
-        kill(1)
-        start(2)
-        write(bootstrap, [b"new-%d" % number for number in range(10)], acks="1")
-        yield forgiving, strict
-
-
-def write(bootstrap: str, values: list[bytes], acks: str) -> None:
-    with Producer(bootstrap_servers=bootstrap, acks=acks, enable_idempotence="false") as producer:
-        for sent in [producer.send("log", value, partition=0) for value in values]:
-            sent.result(60)
-
-
-def read_values(client: Consumer, count: int) -> list[bytes]:
-    values: list[bytes] = []
-    for _ in range(60):
-        values += [record.value for record in client.poll(1000)]
-        if len(values) >= count:
-            break
-    return values
-
-
-def judge(forgiving: Consumer, strict: Consumer) -> None:
-    """After `diverged`: what is new is read to the last record, or the truncation told."""
-    assert read_values(forgiving, 10) == [b"new-%d" % number for number in range(10)]
-    with pytest.raises(LogTruncation) as caught:
-        read_values(strict, 10)
-    assert caught.value.offset == 8
-    assert caught.value.divergent is not None
-    assert caught.value.divergent.offset == 3
 
 
 def test_an_unclean_election_loses_no_reader_what_was_written_after_it() -> None:

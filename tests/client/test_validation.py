@@ -11,10 +11,10 @@ from odradek.client.core.positions import Chunk, LogTruncation, OffsetOutOfRange
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP
 from odradek.client.core.validation import EpochEnd, Unread, ValidationPlan
 from odradek.client.types import OffsetAndMetadata
-from tests.client.test_fetcher import SECOND, A, B, World, data, fetched
+from tests.client.fetcher_support import SECOND, A, B, FetcherWorld, data, fetched
 
 
-class Elections(World):
+class Elections(FetcherWorld):
     """A world that asks for validations, and does not confirm them by itself."""
 
     def confirm(self) -> bool:

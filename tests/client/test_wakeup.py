@@ -11,6 +11,7 @@ import pytest
 
 from odradek.client import AsyncConsumer, Consumer, Producer, TopicPartition, WakeupError
 from odradek.testing.kit.embedded import unique_name
+from tests.client.internals import engine_of
 
 _LONG_MS = 100_000
 
@@ -23,7 +24,7 @@ POLLS: dict[str, Callable[[Consumer], object]] = {
 
 def _waits(consumer: Consumer) -> None:
     """Returns when a thread waits for records in the consumer."""
-    news = consumer._client.engine._news
+    news = engine_of(consumer)._news
     while not news._waiters:  # type: ignore[attr-defined]
         threading.Event().wait(0.005)
 

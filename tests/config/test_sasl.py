@@ -16,14 +16,7 @@ from odradek.config.sasl import (
     listener_sasl,
     node_login,
 )
-
-JAVA = "org.apache.kafka.common.security"
-USERS = f'{JAVA}.plain.PlainLoginModule required user_alice="a, secret" user_bob=b username=node password="node-secret";'
-LISTENERS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,OUT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-}
-PLAIN = {"listener.name.out.sasl.enabled.mechanisms": "PLAIN", "listener.name.out.plain.sasl.jaas.config": USERS}
+from tests.config.sasl_support import ALLOWED_URLS, BEARER, HANDLER, JAVA, LISTENERS, PLAIN, URL, USERS
 
 
 def test_a_listener_has_its_mechanisms_users_and_limits() -> None:
@@ -60,13 +53,9 @@ def krb5(without: str, instead: str = "") -> dict[str, str]:
     return {KERBEROS: f"com.sun.security.auth.module.Krb5LoginModule required {' '.join(words)} {instead};"}
 
 
-BEARER = {"listener.name.out.sasl.enabled.mechanisms": "OAUTHBEARER"}
-HANDLER = "listener.name.out.oauthbearer.sasl.server.callback.handler.class"
 BEARER_LINE = "listener.name.out.oauthbearer.sasl.jaas.config"
 BEARER_MODULE = f"{JAVA}.oauthbearer.OAuthBearerLoginModule"
-URL = "sasl.oauthbearer.jwks.endpoint.url"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
-ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 JAAS = "listener.name.out.plain.sasl.jaas.config"
 
 
@@ -84,7 +73,7 @@ JAAS = "listener.name.out.plain.sasl.jaas.config"
             {"listener.name.out.sasl.jaas.config": USERS},
             "a setting of a mechanism needs the name of a listener, listener.name.name.plain.sasl.jaas.config",
         ),
-        ({"listener.name.out.digest-md5.sasl.jaas.config": "x"}, "DIGEST-MD5 is not served; the mechanisms are PLAIN, SCRAM-SHA-256"),
+        ({"listener.name.out.digest-md5.sasl.jaas.config": "x"}, "DIGEST-MD5 is not supported; the mechanisms are PLAIN, SCRAM-SHA-256"),
         ({KERBEROS: "x"}, f"Invalid value [hidden] for configuration {KERBEROS}: it must be `LoginModule"),
         ({KERBEROS: USERS}, f"{KERBEROS} must name the login module com.sun.security.auth.module.Krb5LoginModule"),
         (GSSAPI | krb5("useKeyTab"), f"{KERBEROS} needs useKeyTab=true"),

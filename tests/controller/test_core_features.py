@@ -274,7 +274,7 @@ def test_a_level_served_in_part_ends_the_range(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(SERVED_LEVELS, "transaction.version", 1)
     assert supported_features()["transaction.version"] == VersionRange(0, 1)
     assert known_features()["transaction.version"] == VersionRange(0, 2)
-    assert "serves is 1" in refused(old(30), ("transaction.version", 2, UPGRADE))
+    assert "supported level is 1" in refused(old(30), ("transaction.version", 2, UPGRADE))
 
 
 def test_brokers_come_back_to_levels_that_are_kept_but_not_served() -> None:

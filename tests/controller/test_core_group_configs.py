@@ -41,7 +41,7 @@ def test_a_group_is_configured_before_it_exists_and_back_again() -> None:
         ("consumer.assignment.interval.ms", "15001", "must be less than or equal to group.consumer.max.assignment.interval.ms"),
         ("consumer.session.timeout.ms", "soon", "consumer.session.timeout.ms"),
         ("retention.ms", "1", "Unknown group config name: retention.ms"),
-        ("share.session.timeout.ms", "50000", "share groups, which are not served yet"),
+        ("share.session.timeout.ms", "50000", "share groups, which are not supported yet"),
     ],
 )
 def test_what_does_not_fit(name: str, value: str, message: str) -> None:

@@ -12,9 +12,8 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.consensus.messages import ElectionState, SnapshotChunk, SnapshotInstalled, VoteRequest, VoteResponse
 from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey, Voter, VoterHistory, VoterSet
-from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.heartbeats import Heartbeats
-from odradek.controller.core.result import ControllerResult
+from odradek.controller.kraft import KRaftNode
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.group_commit import GroupCommit
 from odradek.controller.kraft.loader import MetadataLoader
@@ -38,17 +37,19 @@ from odradek.records.batch import iter_headers
 from odradek.testing.simulation.disk import ALL, CHANGES, NONE, VirtualDisk
 from tests.clock import ManualClock
 from tests.controller.kraft_cluster import HeldExecutor, Quorum, RecordingPublisher, set_config
-
-DIRECTORY = "/data/__cluster_metadata-0"
-
-
-def code_of(deferred: Deferred[object]) -> ErrorCode:
-    assert isinstance(deferred.error, KafkaError)
-    return deferred.error.code
+from tests.controller.kraft_support import DIRECTORY, code_of, read_only
 
 
-def read_only(_: ControllerContext) -> ControllerResult[str]:
-    return ControllerResult([], "seen")
+def with_a_snapshot() -> tuple[Quorum, KRaftNode, OffsetAndEpoch]:
+    """Return a quorum of one node, the node, and its snapshot of one setting."""
+    quorum = Quorum()
+    quorum.start()
+    node = quorum.nodes[1]
+    node.submit(set_config("a", "1"))
+    node.write_snapshot()
+    latest = node.log.latest_snapshot()
+    assert latest is not None
+    return quorum, node, latest
 
 
 def vote(candidate: int, epoch: int) -> VoteRequest:
@@ -124,26 +125,14 @@ def test_a_fetched_snapshot_survives_the_power_cut_after_it(names: str) -> None:
 
 @pytest.mark.parametrize("names", [ALL, NONE])
 def test_a_snapshot_of_its_own_survives_the_power_cut_after_it(names: str) -> None:
-    quorum = Quorum()
-    quorum.start()
-    node = quorum.nodes[1]
-    node.submit(set_config("a", "1"))
-    node.write_snapshot()
-    latest = node.log.latest_snapshot()
-    assert latest is not None
+    quorum, node, latest = with_a_snapshot()
     after = quorum.disks[1].crash(random.Random(1), names=names, data=NONE)
     records = [record.message for batch in read_snapshot(after, node.log.snapshot_path(latest)) for record in batch.records]
     assert len(records) == len(list(node.image.to_records()))
 
 
 def test_what_an_interrupted_fetch_left_is_no_part_of_the_next_snapshot() -> None:
-    quorum = Quorum()
-    quorum.start()
-    node = quorum.nodes[1]
-    node.submit(set_config("a", "1"))
-    node.write_snapshot()
-    latest = node.log.latest_snapshot()
-    assert latest is not None
+    quorum, node, latest = with_a_snapshot()
     whole = quorum.disks[1].read_bytes(node.log.snapshot_path(latest))
     node.stop()
     disk = VirtualDisk()
@@ -277,13 +266,7 @@ def test_a_node_that_comes_back_from_a_snapshot_knows_what_it_holds_and_nothing_
 
 
 def test_a_log_whose_beginning_is_missing_is_refused() -> None:
-    quorum = Quorum()
-    quorum.start()
-    node = quorum.nodes[1]
-    node.submit(set_config("a", "1"))
-    node.write_snapshot()
-    latest = node.log.latest_snapshot()
-    assert latest is not None
+    quorum, node, latest = with_a_snapshot()
     node.log.restart_at(latest)
     path = node.log.snapshot_path(latest)
     node.stop()

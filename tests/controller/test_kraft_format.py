@@ -111,7 +111,7 @@ def test_formatted_directories_are_refused_or_passed_over() -> None:
         ({}, {"feature_levels": {"kraft.version": 1}}, "Cannot set kraft.version to 1 unless"),
         (DYNAMIC, {"standalone": True, "feature_levels": {"kraft.version": 0}}, "Cannot set kraft.version to 0 if"),
         ({}, {"feature_levels": {"none.version": 1}}, "Unsupported feature: none.version. Supported features are: "),
-        ({}, {"feature_levels": {"share.version": 1}}, "share.version 1 is not served by Odradek yet"),
+        ({}, {"feature_levels": {"share.version": 1}}, "share.version 1 is not supported by Odradek yet"),
         ({}, {"feature_levels": {"group.version": 9}}, "Feature level 9 is not supported for feature group.version"),
         ({}, {"release_version": "9.9"}, "Unknown metadata.version"),
         ({}, {"release_version": "4.3", "feature_levels": {"metadata.version": 30}}, "Use --release-version instead"),

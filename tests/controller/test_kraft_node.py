@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import METADATA_TOPIC_ID
 from odradek.consensus.progress import OBSERVER_SESSION_MS
@@ -30,13 +29,7 @@ from odradek.protocol.messages.metadata_records import (
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.controller import kraft_cluster
 from tests.controller.kraft_cluster import HANDLERS, Quorum, RecordingPublisher, serve, set_config
-
-DIRECTORY = "/data/__cluster_metadata-0"
-
-
-def code_of(deferred: Deferred[object]) -> ErrorCode:
-    assert isinstance(deferred.error, KafkaError)
-    return deferred.error.code
+from tests.controller.kraft_support import DIRECTORY, code_of
 
 
 def started(**settings: str) -> Quorum:

@@ -11,7 +11,7 @@ from odradek.controller.core.result import ControllerResult
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from tests.controller.kraft_cluster import Quorum, RecordingPublisher, set_config
-from tests.controller.test_kraft_reading import SHORT_LOG, write
+from tests.controller.kraft_support import SHORT_LOG, write
 
 
 class Preparation:

@@ -12,7 +12,6 @@ import pytest
 from odradek.base.errors import StorageError
 from odradek.consensus.messages import LeaderAndEpoch
 from odradek.consensus.voters import OffsetAndEpoch
-from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.commits import RECORDS_A_SLICE, Commits
@@ -22,27 +21,9 @@ from odradek.controller.kraft.records import Batch, decode_batches, encode_metad
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.metadata.versioned import VersionedRecord
-from odradek.protocol.messages.metadata_records import BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FenceBrokerRecord
+from odradek.protocol.messages.metadata_records import BeginTransactionRecord, EndTransactionRecord, FenceBrokerRecord
 from tests.controller.kraft_cluster import HeldExecutor, Quorum, RecordingPublisher, set_config
-
-SHORT_LOG = {
-    "metadata.log.max.record.bytes.between.snapshots": "40000",
-    "metadata.max.retention.bytes": "300",
-    "internal.metadata.log.segment.bytes": "40000",
-    "internal.metadata.max.batch.size.in.bytes": "20000",
-}
-"""A few thousand records, and a snapshot takes their place."""
-
-
-def config(name: str) -> VersionedRecord:
-    return VersionedRecord(ConfigRecord(resource_type=4, resource_name="", name=name, value="1"), 0)
-
-
-def write(count: int) -> Callable[[ControllerContext], ControllerResult[str]]:
-    def operation(_: ControllerContext) -> ControllerResult[str]:
-        return ControllerResult([config(f"key {number}") for number in range(count)], "done")
-
-    return operation
+from tests.controller.kraft_support import SHORT_LOG, config, write
 
 
 def turns_until(quorum: Quorum, condition: Callable[[], bool]) -> int:

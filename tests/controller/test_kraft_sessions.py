@@ -16,7 +16,7 @@ from tests.controller.harness import Controller
 SESSION_S = 9.0
 
 
-class World:
+class SessionsWorld:
     """A controller's core whose operations run when they are submitted, or when the test lets them (`held`)."""
 
     def __init__(self) -> None:
@@ -70,18 +70,18 @@ class _Answer:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> SessionsWorld:
+    return SessionsWorld()
 
 
-def test_silent_brokers_are_fenced_when_their_session_is_over(world: World) -> None:
+def test_silent_brokers_are_fenced_when_their_session_is_over(world: SessionsWorld) -> None:
     world.beat_for(8, 1, 2)
     assert world.fenced == []
     world.beat_for(2, 1, 2)
     assert world.fenced == [3]
 
 
-def test_nobody_is_fenced_for_a_time_in_which_the_controller_stood_still(world: World) -> None:
+def test_nobody_is_fenced_for_a_time_in_which_the_controller_stood_still(world: SessionsWorld) -> None:
     world.clock.stall_s(60)
     for _ in range(3):
         world.clock.turn()
@@ -97,7 +97,7 @@ def test_nobody_is_fenced_for_a_time_in_which_the_controller_stood_still(world: 
     assert world.fenced == [3]
 
 
-def test_what_waits_in_sockets_when_a_session_ends_counts(world: World) -> None:
+def test_what_waits_in_sockets_when_a_session_ends_counts(world: SessionsWorld) -> None:
     """The loop was busy up to the very moment, and runs its timers before it reads."""
     world.clock.stall_s(SESSION_S + 0.01)
     for _ in range(3):
@@ -108,7 +108,7 @@ def test_what_waits_in_sockets_when_a_session_ends_counts(world: World) -> None:
     assert world.fenced == [3]
 
 
-def test_a_heartbeat_that_waits_behind_the_question_counts(world: World) -> None:
+def test_a_heartbeat_that_waits_behind_the_question_counts(world: SessionsWorld) -> None:
     """The queue is held up by a slow disk: brokers went on in time, but nobody has noted it yet."""
     world.beat_for(8, 3)
     world.held = held = []
@@ -121,14 +121,14 @@ def test_a_heartbeat_that_waits_behind_the_question_counts(world: World) -> None
     assert world.fenced == []
 
 
-def test_time_that_nobody_lost_is_not_given(world: World) -> None:
+def test_time_that_nobody_lost_is_not_given(world: SessionsWorld) -> None:
     world.beat_for(5, 1, 2, 3)
     heartbeats = world.controller.core.context.heartbeats
     heartbeats.stood_still(60, world.clock.now_s)
     assert heartbeats.next_check_s() == world.clock.now_s + SESSION_S
 
 
-def test_a_controller_that_is_late_again_and_again_does_not_keep_the_dead_alive(world: World) -> None:
+def test_a_controller_that_is_late_again_and_again_does_not_keep_the_dead_alive(world: SessionsWorld) -> None:
     heartbeats = world.controller.core.context.heartbeats
     for _ in range(20):
         due_s = heartbeats.next_check_s()

@@ -3,62 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.coordinator.context import RuntimeOptions
-from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.coordinator.shard import CoordinatorResult
-from tests.clock import ManualClock
-from tests.coordinator.support import PARTITION, SERDE, MemoryLog, Table
-
-
-class World:
-    def __init__(self, log: MemoryLog | None = None, **options: Any) -> None:
-        self.clock = ManualClock()
-        self.log = log or MemoryLog()
-        self.shards: list[Table] = []
-        self.runtime = CoordinatorRuntime(
-            "test",
-            clock=self.clock,
-            serde=SERDE,
-            options=RuntimeOptions(**options),
-            open_log=lambda _: self.log,
-            new_shard=self._new_shard,
-            image=lambda: cast(Any, None),
-        )
-
-    def _new_shard(self, *parts: Any) -> Table:
-        self.shards.append(Table(*parts))
-        return self.shards[-1]
-
-    @property
-    def shard(self) -> Table:
-        return self.shards[-1]
-
-    def put(self, key: str, value: int | None) -> Deferred[int | None]:
-        return self.runtime.write(PARTITION, lambda shard: shard.put(key, value))
-
-    def committed(self, key: str) -> int | None:
-        return self.runtime.read(PARTITION, lambda shard: shard.values.committed(key))
-
-
-def error_of(deferred: Deferred[Any]) -> ErrorCode | None:
-    assert deferred.done
-    if deferred.error is None:
-        return None
-    assert isinstance(deferred.error, KafkaError)
-    return deferred.error.code
-
-
-def active(log: MemoryLog | None = None, **options: Any) -> World:
-    world = World(log, **options)
-    world.runtime.load(PARTITION, 1)
-    world.clock.run_due()
-    return world
+from tests.coordinator.runtime_support import RuntimeWorld, active, error_of
+from tests.coordinator.support import PARTITION, MemoryLog
 
 
 def test_many_operations_one_append() -> None:
@@ -148,7 +101,7 @@ def test_loading_replays_and_answers_that_it_does() -> None:
         filled.clock.run_due()
     filled.put("k0", None)
     filled.clock.run_due()
-    world = World(log, load_slice_records=2)
+    world = RuntimeWorld(log, load_slice_records=2)
     world.runtime.load(PARTITION, 2)
     assert error_of(world.put("x", 1)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.clock.run_due()
@@ -182,7 +135,7 @@ def test_a_load_goes_on_in_a_later_epoch() -> None:
     log = MemoryLog()
     log.log_end_offset = log.high_watermark = 5
     log.reads = []
-    world = World(log)
+    world = RuntimeWorld(log)
     world.runtime.load(PARTITION, 2)
     world.runtime.load(PARTITION, 3)
     assert len(log.reads) == 1
@@ -231,7 +184,7 @@ def test_a_load_that_is_overtaken_does_nothing_more() -> None:
     log = MemoryLog()
     log.log_end_offset = log.high_watermark = 5
     log.reads = []
-    world = World(log)
+    world = RuntimeWorld(log)
     world.runtime.load(PARTITION, 1)
     world.runtime.unload(PARTITION, 2)
     log.reads[0].complete([])
@@ -321,7 +274,7 @@ def test_state_is_always_the_log_replayed(seed: int) -> None:
     """
     rng = random.Random(seed)
     log = MemoryLog(auto_commit=False)
-    world = World(log)
+    world = RuntimeWorld(log)
     epoch = 1
     world.runtime.load(PARTITION, epoch)
     world.clock.run_due()
@@ -409,7 +362,7 @@ def test_a_partition_that_is_lost_while_it_is_loaded_is_not_coordinated() -> Non
     before.put("a", 1)
     before.clock.run_due()
     log.reads = []
-    world = World(log)
+    world = RuntimeWorld(log)
     world.runtime.load(PARTITION, 2)
     log.lost = True
     log.reads[0].complete([])

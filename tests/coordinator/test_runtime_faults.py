@@ -13,8 +13,8 @@ from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import CoordinatorResult
 from odradek.protocol.messages.group_records import LegacyOffsetCommitKey
 from odradek.records.batch import encode_batch
+from tests.coordinator.runtime_support import RuntimeWorld, active, error_of
 from tests.coordinator.support import PARTITION, MemoryLog, Table, commit_record
-from tests.coordinator.test_runtime import World, active, error_of
 
 
 def written() -> MemoryLog:
@@ -81,7 +81,7 @@ def test_a_transaction_does_not_go_into_a_shard_that_has_to_be_loaded_again(mark
 def test_a_load_that_failed_is_tried_again_when_the_leadership_is_told_again() -> None:
     log = written()
     log.reads = []
-    world = World(log)
+    world = RuntimeWorld(log)
     world.runtime.load(PARTITION, 1)
     log.reads[0].fail(OSError("as the test wanted"))
     assert error_of(world.put("a", 2)) is ErrorCode.NOT_COORDINATOR
@@ -96,7 +96,7 @@ def test_what_is_still_being_loaded_is_not_left_out_in_silence() -> None:
     active(log).put("a", 1)
     log.reads = []
     log.log_end_offset = log.high_watermark = 1
-    world = World(log)
+    world = RuntimeWorld(log)
     world.runtime.load(PARTITION, 1)
     with pytest.raises(KafkaError) as caught:
         world.runtime.read_all(lambda shard: shard)
@@ -295,7 +295,7 @@ def test_a_load_lets_the_loop_go_on_after_each_slice() -> None:
     for number in range(10):
         before.put(f"k{number}", number)
     before.clock.run_due()
-    world = World(log, load_slice_records=2)
+    world = RuntimeWorld(log, load_slice_records=2)
     world.runtime.load(PARTITION, 1)
     for loaded in (4, 6, 8, 10):
         world.clock.turn()
@@ -306,7 +306,7 @@ def test_a_load_lets_the_loop_go_on_after_each_slice() -> None:
 def test_a_few_loads_run_at_a_time_in_the_order_in_which_they_came() -> None:
     log = written()
     log.reads = []
-    world = World(log, loads_at_once=2)
+    world = RuntimeWorld(log, loads_at_once=2)
     partitions = [TopicPartition("__consumer_offsets", number) for number in range(5)]
     for partition in partitions:
         world.runtime.load(partition, 1)
@@ -331,7 +331,7 @@ def test_a_partition_that_comes_and_goes_leaves_one_load() -> None:
     """Leader, follower and leader again, before the first load has read anything."""
     log = written()
     log.reads = []
-    world = World(log, loads_at_once=1)
+    world = RuntimeWorld(log, loads_at_once=1)
     for epoch in range(1, 40, 2):
         world.runtime.load(PARTITION, epoch)
         world.runtime.unload(PARTITION, epoch + 1)
@@ -355,7 +355,7 @@ def test_a_load_that_fails_or_stops_lets_the_next_one_begin() -> None:
     for number in range(10):
         before.put(f"k{number}", number)
     before.clock.run_due()
-    world = World(log, loads_at_once=1, load_slice_records=2)
+    world = RuntimeWorld(log, loads_at_once=1, load_slice_records=2)
     partitions = [TopicPartition("__consumer_offsets", number) for number in range(3)]
     for partition in partitions:
         world.runtime.load(partition, 1)
@@ -376,7 +376,7 @@ def test_a_record_of_a_later_release_is_left_alone() -> None:
     assert error_of_put(world) is None
 
 
-def error_of_put(world: World) -> ErrorCode | None:
+def error_of_put(world: RuntimeWorld) -> ErrorCode | None:
     reply = world.put("a", 1)
     world.clock.run_due()
     return error_of(reply)

@@ -60,7 +60,7 @@ REFUSALS = frozenset(ERRORS.values())
 Signature = tuple[tuple[str, int], ...]
 
 
-class World:
+class AccessWorld:
     """The node, and what its clients know."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
@@ -225,7 +225,7 @@ def asked_checks() -> Iterator[tuple[str, ApiKey, Check]]:
                         yield scope, api_key, check
 
 
-async def problem_of(world: World, scope: str, api_key: ApiKey, check: Check) -> str | None:
+async def problem_of(world: AccessWorld, scope: str, api_key: ApiKey, check: Check) -> str | None:
     """Why the check is not made as it is declared, None when it is."""
     checks = list(ACCESS[scope][api_key].checks)
     same = [each for each in checks if (each.operation, each.resource) == (check.operation, check.resource)]
@@ -248,11 +248,11 @@ async def problem_of(world: World, scope: str, api_key: ApiKey, check: Check) ->
     return None
 
 
-def in_world(story: Callable[[World], Awaitable[T]]) -> T:
+def in_world(story: Callable[[AccessWorld], Awaitable[T]]) -> T:
     """Runs the story in a world of its own, filled."""
 
     async def main(loop: SimulatedLoop) -> T:
-        world = World(loop)
+        world = AccessWorld(loop)
         await world.fill()
         try:
             return await story(world)

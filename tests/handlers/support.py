@@ -275,3 +275,14 @@ def pytest_fail(topic_partition: TopicPartition) -> Any:
 
 
 __all__ = ["Broker", "batch", "through_the_wire", "topic_id"]
+
+
+class Ids:
+    """Producer ids from 4001 on."""
+
+    def __init__(self) -> None:
+        self.given = 4000
+
+    def next_id(self) -> Deferred[int]:
+        self.given += 1
+        return Deferred.of(self.given)

@@ -13,7 +13,7 @@ from odradek.handlers.table import APIS
 from odradek.protocol.api_keys import ApiKey
 from odradek.security.resources import Operation, ResourceType
 from tests.handlers import kafka_access
-from tests.handlers.access_world import World, asked_checks, in_world, problem_of
+from tests.handlers.access_world import AccessWorld, asked_checks, in_world, problem_of
 
 
 def test_every_api_says_what_it_checks() -> None:
@@ -46,7 +46,7 @@ def test_only_what_is_declared_can_be_asked() -> None:
 
 @pytest.mark.timeout(120)
 def test_every_check_is_made_and_told_as_declared() -> None:
-    async def story(world: World) -> list[str]:
+    async def story(world: AccessWorld) -> list[str]:
         problems: list[str] = []
         for scope, api_key, check in asked_checks():
             problem = await problem_of(world, scope, api_key, check)

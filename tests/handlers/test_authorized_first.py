@@ -32,7 +32,7 @@ from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message, Struct
 from odradek.providers.readers import EnvironmentReader
 from odradek.security.principal import ANONYMOUS, Principal
-from tests.handlers.access_world import World, in_world
+from tests.handlers.access_world import AccessWorld, in_world
 from tests.handlers.support import Broker
 from tests.held_jobs import HeldJobs
 
@@ -174,7 +174,7 @@ def requests(scope: str, api_key: ApiKey, version: int, facts: Facts) -> Iterato
         yield from changes(api_key)
 
 
-async def looked_at(world: World, scope: str, api_key: ApiKey, principal: Principal) -> tuple[set[str], set[int]]:
+async def looked_at(world: AccessWorld, scope: str, api_key: ApiKey, principal: Principal) -> tuple[set[str], set[int]]:
     """What the node does about the hostile texts of somebody, and the codes that changes of configurations are answered with."""
     api = next(api for api in APIS if api.api_key is api_key)
     found: set[str] = set()
@@ -197,7 +197,7 @@ async def looked_at(world: World, scope: str, api_key: ApiKey, principal: Princi
 @pytest.mark.parametrize("scope", [BROKER, CONTROLLER])
 @pytest.mark.timeout(120)
 def test_nothing_is_looked_at_for_somebody_without_a_right(scope: str) -> None:
-    async def story(world: World) -> tuple[dict[str, set[str]], dict[str, set[int]]]:
+    async def story(world: AccessWorld) -> tuple[dict[str, set[str]], dict[str, set[int]]]:
         found: dict[str, set[str]] = {}
         codes: dict[str, set[int]] = {}
         for topic in (GONE1, GONE2):
@@ -222,7 +222,7 @@ def test_nothing_is_looked_at_for_somebody_without_a_right(scope: str) -> None:
 def test_of_somebody_who_may_values_are_looked_at() -> None:
     """So that the spies are known to see something."""
 
-    async def story(world: World) -> dict[ApiKey, set[str]]:
+    async def story(world: AccessWorld) -> dict[ApiKey, set[str]]:
         keys = (*_CHANGED, ApiKey.LIST_TRANSACTIONS)
         return {api_key: (await looked_at(world, BROKER, api_key, ANONYMOUS))[0] for api_key in keys}
 

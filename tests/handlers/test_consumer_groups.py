@@ -11,7 +11,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
-from tests.handlers.test_groups import Groups
+from tests.handlers.group_support import Groups
 
 
 def a_broker(*, level: int = 1, **config: str) -> Groups:

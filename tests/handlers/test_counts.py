@@ -13,7 +13,8 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.server.metering.measuring import count_nothing, error_counter
 from odradek.server.metering.replicas import row_of
-from tests.handlers import test_fetch, test_produce
+from tests.handlers import fetch_support
+from tests.handlers.produce_support import send
 from tests.handlers.support import Broker, batch
 
 
@@ -25,8 +26,8 @@ def test_records_and_bytes_that_come_in() -> None:
     broker = Broker()
     broker.create_topic("orders", partitions=2)
     first, second = batch(b"a", b"b"), batch(b"c")
-    test_produce.send(broker, first)
-    test_produce.send(broker, second, partition=1)
+    send(broker, first)
+    send(broker, second, partition=1)
     found = counts(broker)
     assert (found.messages_in, found.bytes_in, found.produces, found.failed_produces) == (3, len(first) + len(second), 2, 0)
 
@@ -35,13 +36,13 @@ def test_appends_that_are_refused() -> None:
     broker = Broker(**{"message.max.bytes": "100"})
     broker.create_topic("orders")
     large = batch(b"x" * 500)
-    assert test_produce.send(broker, large).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert send(broker, large).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert (counts(broker).bytes_rejected, counts(broker).bytes_in) == (len(large), 0)
     damaged = bytearray(batch(b"a"))
     damaged[-1] ^= 1
-    assert test_produce.send(broker, bytes(damaged)).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert send(broker, bytes(damaged)).error_code == ErrorCode.CORRUPT_MESSAGE
     assert (counts(broker).bad_crc, counts(broker).failed_produces) == (1, 0)
-    assert test_produce.send(broker, batch(b"a"), topic="nobody").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert send(broker, batch(b"a"), topic="nobody").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert list(broker.manager.traffic.topics) == ["orders"], "names that clients make up take no memory"
     assert broker.manager.traffic.total().produces == 3
 
@@ -49,27 +50,27 @@ def test_appends_that_are_refused() -> None:
 def test_records_without_a_key_in_a_compacted_topic() -> None:
     broker = Broker()
     broker.create_topic("orders", cleanup_policy="compact")
-    assert test_produce.send(broker, batch(b"a")).error_code == ErrorCode.INVALID_RECORD
+    assert send(broker, batch(b"a")).error_code == ErrorCode.INVALID_RECORD
     assert (counts(broker).without_key, counts(broker).failed_produces) == (1, 1)
 
 
 def test_bytes_that_go_out() -> None:
     broker = Broker()
     broker.create_topic("orders", replicas=(1, 2))
-    test_fetch.append(broker, b"a")
+    fetch_support.append(broker, b"a")
     size = len(batch(b"a"))
     found = counts(broker)
-    broker.call(fetch.handle, test_fetch.request(12, 0, replica_id=2), 12)
+    broker.call(fetch.handle, fetch_support.request(12, 0, replica_id=2), 12)
     assert (found.bytes_out, found.fetches, found.replication_bytes_out, found.reassignment_bytes_out) == (0, 1, size, 0)
-    broker.call(fetch.handle, test_fetch.request(12, 1, replica_id=2), 12)
-    broker.call(fetch.handle, test_fetch.request(12, 0), 12)
+    broker.call(fetch.handle, fetch_support.request(12, 1, replica_id=2), 12)
+    broker.call(fetch.handle, fetch_support.request(12, 0), 12)
     assert (found.bytes_out, found.fetches, found.replication_bytes_out) == (size, 3, size)
 
 
 def test_a_deleted_topic_is_not_shown_any_more() -> None:
     broker = Broker()
     id_ = broker.create_topic("orders", partitions=2)
-    test_produce.send(broker, batch(b"a"))
+    send(broker, batch(b"a"))
     before = broker.manager.traffic.total().bytes_in
     broker.delete_topic(id_)
     assert broker.manager.traffic.topics == {}
@@ -86,7 +87,7 @@ def test_what_is_told_of_a_partition(led: bool, expected: tuple[int, ...]) -> No
     key = TopicPartition("orders", 0)
     partition = broker.manager.partition(key)
     if led:
-        test_produce.send(broker, batch(b"a"), acks=1)
+        send(broker, batch(b"a"), acks=1)
     row = row_of(key, partition, 0, moving=False)
     assert row.tags == ("orders", "0")
     assert (row.led, row.led, row.in_sync, row.under_replicated, int(row.end > 0), row.replicas) == expected

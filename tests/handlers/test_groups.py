@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.base.ids import TopicPartition
 from odradek.coordinator.partitioning import partition_of
 from odradek.handlers.group import (
     delete_groups,
     describe_groups,
     find_coordinator,
     heartbeat,
-    join_group,
     leave_group,
     list_groups,
     offset_commit,
@@ -32,7 +30,6 @@ from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
-from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.metadata_records import FenceBrokerRecord, PartitionChangeRecord, RemoveTopicRecord
@@ -42,68 +39,11 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.schema import Message
+from tests.handlers.group_support import Groups
 from tests.handlers.support import Broker, through_the_wire, topic_id
 
 NOBODY = UUID(int=4711 << 64)
 OFFSETS = TopicPartition("__consumer_offsets", 0)
-
-
-class Groups(Broker):
-    def __init__(self, **config: str) -> None:
-        super().__init__(group_initial_rebalance_delay_ms="0", **config)
-        self.offsets_id = self.create_topic("__consumer_offsets", number=9, cleanup_policy="compact")
-        self.topic = self.create_topic("t", number=2, partitions=2)
-        self.clock.run_due()
-
-    def ask(self, handle: Any, request: Message, version: int) -> Any:
-        answer = self.call(handle, request, version)
-        self.clock.run_due()
-        self.clock.run_due()
-        return through_the_wire(answer.result(), version) if isinstance(answer, Deferred) else answer
-
-    def join(self, version: int, member: str = "") -> Any:
-        request = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            member_id=member,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
-        return self.ask(join_group.handle, request, version)
-
-    def member(self, version: int = 9) -> tuple[str, int]:
-        answer = self.join(version)
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            answer = self.join(version, answer.member_id)
-        assert answer.error_code == ErrorCode.NONE
-        return answer.member_id, answer.generation_id
-
-    def commit(self, version: int, offset: int = 5, *, partition: int = 0, topic_id: UUID | None = None, topic: str = "t") -> ErrorCode:
-        request = OffsetCommitRequest(
-            group_id="g",
-            topics=[
-                OffsetCommitRequest.OffsetCommitRequestTopic(
-                    name=topic,
-                    topic_id=(topic_id or self.topic) if version >= 10 else ZERO_UUID,
-                    partitions=[
-                        OffsetCommitRequest.OffsetCommitRequestPartition(
-                            partition_index=partition, committed_offset=offset, committed_metadata="m"
-                        )
-                    ],
-                )
-            ],
-        )
-        (answer,) = self.ask(offset_commit.handle, request, version).topics
-        return ErrorCode(answer.partitions[0].error_code)
-
-    def fetch(self, version: int, *, everything: bool = False, topic_id: UUID | None = None) -> Any:
-        if version < 8:
-            old = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
-            return self.ask(offset_fetch.handle, OffsetFetchRequest(group_id="g", topics=None if everything else [old]), version)
-        topic = OffsetFetchRequest.OffsetFetchRequestTopics(name="t", topic_id=topic_id or self.topic, partition_indexes=[0])
-        group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None if everything else [topic])
-        return self.ask(offset_fetch.handle, OffsetFetchRequest(groups=[group]), version)
 
 
 @pytest.mark.parametrize("version", range(7))

@@ -10,16 +10,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.transaction import init_producer_id
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.handlers.support import Broker
-
-
-class Ids:
-    def __init__(self) -> None:
-        self.given = 4000
-
-    def next_id(self) -> Deferred[int]:
-        self.given += 1
-        return Deferred.of(self.given)
+from tests.handlers.support import Broker, Ids
 
 
 def ask(version: int = 4, ids: Any = None, **fields: Any) -> tuple[int, int, int]:

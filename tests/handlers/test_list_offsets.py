@@ -10,8 +10,8 @@ from odradek.base.errors import ErrorCode
 from odradek.handlers.data import list_offsets, offset_for_leader_epoch
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from tests.handlers.fetch_support import append
 from tests.handlers.support import Broker
-from tests.handlers.test_fetch import append
 
 VERSIONS = range(1, 12)
 

@@ -9,8 +9,8 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from tests.handlers.fetch_support import append
 from tests.handlers.support import NODE, Broker
-from tests.handlers.test_fetch import append
 
 ONE, TWO = "/data", "/more"
 

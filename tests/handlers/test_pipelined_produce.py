@@ -18,7 +18,8 @@ from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import Message
 from odradek.server.clock import LoopClock
 from tests.handlers.support import Broker, batch
-from tests.network.support import Peer, framed, peer, until
+from tests.network.support import Peer, framed, peer
+from tests.waiting import until
 
 VERSION = 9
 
@@ -33,7 +34,7 @@ def produce(correlation_id: int, *values: bytes, acks: int = -1, timeout_ms: int
     return request(correlation_id, ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics), VERSION)
 
 
-class World:
+class PipelineWorld:
     """A leader whose follower is broker 2, played by the test."""
 
     def __init__(self, acceptor: Acceptor, client: Peer) -> None:
@@ -68,14 +69,14 @@ class World:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
+async def world() -> AsyncIterator[PipelineWorld]:
     loop = asyncio.get_running_loop()
     acceptor = Acceptor(loop, LoopClock(loop), None, AcceptorLimits())  # type: ignore[arg-type]
     bound = await acceptor.bind(Listener("PLAINTEXT", "broker", "127.0.0.1", 0))
     await acceptor.serve(bound)
     try:
         async with peer(bound) as client:
-            yield World(acceptor, client)
+            yield PipelineWorld(acceptor, client)
     finally:
         await acceptor.close()
 

@@ -2,51 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-from uuid import UUID
-
 import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.base.ids import TopicPartition
 from odradek.handlers.data import produce
-from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.messages.produce import ProduceRequest
 from odradek.records.compression import Compression
+from tests.handlers.produce_support import request, send
 from tests.handlers.support import Broker, batch, topic_id
 
 VERSIONS = range(3, 14)
-
-
-def request(
-    records: Any,
-    version: int,
-    *,
-    topic: str = "orders",
-    id_: UUID = ZERO_UUID,
-    acks: int = -1,
-    partition: int = 0,
-    transactional_id: str | None = None,
-) -> ProduceRequest:
-    return ProduceRequest(
-        transactional_id=transactional_id,
-        acks=acks,
-        timeout_ms=1000,
-        topic_data=[
-            ProduceRequest.TopicProduceData(
-                name=topic,
-                topic_id=id_ if id_ != ZERO_UUID or version < 13 else topic_id(1),
-                partition_data=[ProduceRequest.PartitionProduceData(index=partition, records=records)],
-            )
-        ],
-    )
-
-
-def send(broker: Broker, records: Any, version: int = 9, **more: Any) -> ProduceResponse.PartitionProduceResponse:
-    client_id = more.pop("client_id", "test")
-    response = broker.call(produce.handle, request(records, version, **more), version, client_id=client_id)
-    assert isinstance(response, ProduceResponse)
-    return response.responses[0].partition_responses[0]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

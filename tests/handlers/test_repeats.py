@@ -18,7 +18,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message, Struct
-from tests.handlers.access_world import LISTENERS, World, in_world
+from tests.handlers.access_world import LISTENERS, AccessWorld, in_world
 
 TIMES = 400
 LARGE = 100_000
@@ -52,7 +52,7 @@ def repeated(request: Message) -> Iterator[tuple[str, Message]]:
         yield path, other
 
 
-async def fill_with_much(world: World) -> None:
+async def fill_with_much(world: AccessWorld) -> None:
     """A group with a large member, offsets with long metadata, a producer: whatever a short name can stand for."""
     message: Any = request_class(ApiKey.OFFSET_COMMIT)
     partition = message.OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="m" * 4000)
@@ -79,7 +79,7 @@ async def fill_with_much(world: World) -> None:
     assert not joined.error_code
 
 
-async def size_of(world: World, scope: str, api_key: ApiKey, version: int, request: Message) -> int:
+async def size_of(world: AccessWorld, scope: str, api_key: ApiKey, version: int, request: Message) -> int:
     """Bytes of the answer; 0 where the connection is closed instead."""
     assert world.node.broker is not None
     frame = encode_request_header(api_key, version, 1, "world") + request.encode(version)
@@ -92,7 +92,7 @@ async def size_of(world: World, scope: str, api_key: ApiKey, version: int, reque
     return len(join_chunks(chunks or ()))
 
 
-async def grown(world: World, scope: str, api: Api, version: int) -> list[str]:
+async def grown(world: AccessWorld, scope: str, api: Api, version: int) -> list[str]:
     """The lists of an API's samples whose repeats make its answer too long."""
     faults: list[str] = []
     for topic in (GONE1, GONE2):
@@ -110,7 +110,7 @@ async def grown(world: World, scope: str, api: Api, version: int) -> list[str]:
 
 @pytest.mark.timeout(240)
 def test_no_answer_grows_with_what_its_request_repeats() -> None:
-    async def story(world: World) -> list[str]:
+    async def story(world: AccessWorld) -> list[str]:
         await fill_with_much(world)
         faults: list[str] = []
         served = {(scope, api.api_key): api for api in APIS for scope in api.deciders}
@@ -132,7 +132,7 @@ def test_the_first_repeats_are_answered_where_they_stand() -> None:
 
 
 def test_a_few_repeats_are_answered_as_in_kafka() -> None:
-    async def story(world: World) -> list[int]:
+    async def story(world: AccessWorld) -> list[int]:
         message: Any = request_class(ApiKey.DESCRIBE_CONFIGS)
         resource = message.DescribeConfigsResource(resource_type=2, resource_name=T1, configuration_keys=None)
         answer = await world.ask(ApiKey.DESCRIBE_CONFIGS, 4, message(resources=[resource] * 3))

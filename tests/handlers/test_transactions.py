@@ -41,19 +41,10 @@ from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.schema import Message
 from odradek.records.batch import encode_batch
 from odradek.storage.append import AppendOrigin
-from tests.handlers.support import NODE, Broker, batch, through_the_wire
+from tests.handlers.support import NODE, Broker, Ids, batch, through_the_wire
 
 LAST_PRODUCE = 13
 Producer = tuple[int, int]
-
-
-class Ids:
-    def __init__(self) -> None:
-        self.given = 4000
-
-    def next_id(self) -> Deferred[int]:
-        self.given += 1
-        return Deferred.of(self.given)
 
 
 class Channel:

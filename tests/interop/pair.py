@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -22,14 +21,6 @@ Made = TypeVar("Made")
 
 _IDS = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=adminclient)-\d+")
 """What a coordinator or a client puts behind a name."""
-
-
-def until(ask: Callable[[], object], expected: object = True) -> None:
-    """Asks until the answer is this: a change is done when the controller has committed it; the broker hears of it a moment later."""
-    deadline = time.monotonic() + PATIENCE_S
-    while ask() != expected and time.monotonic() < deadline:
-        time.sleep(0.05)  # An answer that takes less CPU than the change that it waits for.
-    assert ask() == expected
 
 
 class Pair:

@@ -1,4 +1,4 @@
-"""Our admin client against JVM Kafka and against Odradek: the same calls, the same answers. What Odradek does not serve yet is shown
+"""Our admin client against JVM Kafka and against Odradek: the same calls, the same answers. What Odradek does not support yet is shown
 against JVM Kafka alone."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from confluent_kafka import Producer as OtherProducer
 
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from interop.tools import JvmTools
+from interop.waiting import becomes
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.client import Admin, ConfigChange, ConfigResource, NewTopic, Producer
@@ -37,7 +38,6 @@ from odradek.client.admin.types.security import (
 )
 from odradek.client.admin.types.topics import NewPartitions, OffsetSpec
 from odradek.client.admin.types.transactions import AbortTransactionSpec, TransactionState
-from tests.interop.pair import until
 
 pytestmark = [
     pytest.mark.jvm,
@@ -124,7 +124,7 @@ def test_topics_by_name_and_by_id(admin: Admin) -> None:
         "manual": None,
         "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    until(lambda: len(admin.describe_topics(["byid"])["byid"].partitions) == 3)
+    becomes(lambda: len(admin.describe_topics(["byid"])["byid"].partitions) == 3)
     paged = admin.describe_topics(["byid", "manual"], page_size=2)
     assert {name: list(each.partitions) for name, each in paged.items()} == {"byid": [0, 1, 2], "manual": [0, 1]}
     topic_id = paged["byid"].topic_id
@@ -140,7 +140,7 @@ def test_topics_by_name_and_by_id(admin: Admin) -> None:
     assert admin.describe_topics([topic_id])[topic_id].name == "byid"
     deleted = admin.try_delete_topics([topic_id, "manual", "absent", absent])
     assert [code(each) for each in deleted.values()] == [None, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
-    until(lambda: {"byid", "manual"} & {each.name for each in admin.list_topics()}, set())
+    becomes(lambda: {"byid", "manual"} & {each.name for each in admin.list_topics()}, set())
 
 
 def test_offsets_by_every_spec(peer: BrokerProcess, admin: Admin, topic: str) -> None:
@@ -203,7 +203,7 @@ def test_client_metrics_and_group_configurations(peer: BrokerProcess, admin: Adm
     admin.incremental_alter_configs(
         {metrics: [ConfigChange("interval.ms", "1000")], group: [ConfigChange("consumer.session.timeout.ms", "45001")]}
     )
-    until(admin.list_client_metrics_resources, ["fleet"])
+    becomes(admin.list_client_metrics_resources, ["fleet"])
     assert set(admin.list_config_resources(["client_metrics", "group"])) == {metrics, group}
     (entry,) = admin.describe_configs([group], names=["consumer.session.timeout.ms"])[group]
     assert entry.value == "45001"
@@ -369,7 +369,7 @@ def test_log_directories(peer: BrokerProcess, admin: Admin, topic: str) -> None:
     (other,) = {str(peer.data), f"{peer.data}-second"} - {here}
     moved = admin.try_alter_replica_log_dirs({first: other, TopicPartitionReplica(topic, 1, 1): "/nowhere/at/all"})
     assert [code(each) for each in moved.values()] == [None, ErrorCode.LOG_DIR_NOT_FOUND]
-    until(lambda: admin.describe_replica_log_dirs([first])[first].current_log_dir == other)
+    becomes(lambda: admin.describe_replica_log_dirs([first])[first].current_log_dir == other)
 
 
 def test_leaders_and_reassignments(peer: BrokerProcess, admin: Admin, topic: str) -> None:
@@ -473,15 +473,15 @@ def test_acls(peer: BrokerProcess, admin: Admin) -> None:
     wrong = AclBinding(ResourceType.CLUSTER, "not-the-cluster", "User:bob", AclOperation.ALTER)
     created = admin.try_create_acls([read, wrong, deny])
     assert [code(each) for each in created.values()] == [None, ErrorCode.INVALID_REQUEST, None]
-    until(lambda: set(admin.describe_acls()), {read, deny})
+    becomes(lambda: set(admin.describe_acls()), {read, deny})
     matching = AclBindingFilter(ResourceType.GROUP, "team-a", pattern_type=PatternType.MATCH)
     assert admin.describe_acls(matching) == [deny]
     assert admin.describe_acls(AclBindingFilter(principal="User:alice", permission=AclPermissionType.DENY)) == []
     deleted = admin.delete_acls([matching, AclBindingFilter(principal="User:nobody")])
     assert list(deleted.values()) == [[deny], []]
-    until(admin.describe_acls, [read])
+    becomes(admin.describe_acls, [read])
     admin.delete_acls([AclBindingFilter()])
-    until(admin.describe_acls, [])
+    becomes(admin.describe_acls, [])
 
 
 def test_scram_credentials(admin: Admin) -> None:
@@ -503,12 +503,12 @@ def test_scram_credentials(admin: Admin) -> None:
     }
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", long, b"secret", salt=b"12345678")])
     infos = [ScramCredentialInfo(short, 8192), ScramCredentialInfo(long, 4096)]
-    until(lambda: {user: sorted(each) for user, each in admin.describe_user_scram_credentials().items()}, {"alice": infos})
+    becomes(lambda: {user: sorted(each) for user, each in admin.describe_user_scram_credentials().items()}, {"alice": infos})
     found = admin.try_describe_user_scram_credentials(["alice", "bob"])
     assert code(found["bob"]) is ErrorCode.RESOURCE_NOT_FOUND
     for mechanism in (short, long):
         admin.alter_user_scram_credentials([UserScramCredentialDeletion("alice", mechanism)])
-    until(admin.describe_user_scram_credentials, {})
+    becomes(admin.describe_user_scram_credentials, {})
 
 
 def test_delegation_tokens_need_an_authenticated_connection(peer: BrokerProcess, admin: Admin) -> None:
@@ -543,14 +543,14 @@ def test_client_quotas(peer: BrokerProcess, admin: Admin) -> None:
         everybody: {"request_percentage": 50.0},
         address: {"connection_creation_rate": 3.0},
     }
-    until(admin.describe_client_quotas, expected)
+    becomes(admin.describe_client_quotas, expected)
     any_user = [ClientQuotaFilterComponent("user")]
     assert set(admin.describe_client_quotas(any_user)) == {alice, everybody}
     assert set(admin.describe_client_quotas(any_user, strict=True)) == {everybody}
     assert set(admin.describe_client_quotas([ClientQuotaFilterComponent("user", "")])) == {everybody}
     assert set(admin.describe_client_quotas([ClientQuotaFilterComponent("client-id", "app")])) == {alice}
     admin.alter_client_quotas([ClientQuotaAlteration(alice, {"producer_byte_rate": None})])
-    until(lambda: admin.describe_client_quotas()[alice], {"consumer_byte_rate": 2048.0})
+    becomes(lambda: admin.describe_client_quotas()[alice], {"consumer_byte_rate": 2048.0})
     for entity, quotas in admin.describe_client_quotas().items():
         admin.alter_client_quotas([ClientQuotaAlteration(entity, dict.fromkeys(quotas))])
-    until(admin.describe_client_quotas, {})
+    becomes(admin.describe_client_quotas, {})

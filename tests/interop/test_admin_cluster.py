@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from interop.cluster import Member, MixedCluster
+from interop.waiting import becomes
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, NewTopic, Producer
@@ -15,7 +16,6 @@ from odradek.client.admin.types.cluster import RaftVoterEndpoint
 from odradek.client.admin.types.groups import OffsetAndMetadata
 from odradek.client.admin.types.replicas import ElectionType, TopicPartitionReplica
 from odradek.client.admin.types.topics import OffsetSpec
-from tests.interop.pair import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
@@ -34,7 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
 @pytest.fixture(scope="module")
 def admin(cluster: MixedCluster) -> Iterator[Admin]:
     with Admin(bootstrap_servers=cluster.bootstrap, default_api_timeout_ms=30_000) as client:
-        until(lambda: len(client.describe_cluster().brokers), 3)
+        becomes(lambda: len(client.describe_cluster().brokers), 3)
         client.create_topics([NewTopic("spread", assignments={0: [1, 3], 1: [2, 3], 2: [3, 2]})])
         with Producer(bootstrap_servers=cluster.bootstrap) as producer:
             for number in range(30):
@@ -52,7 +52,7 @@ def leaders(admin: Admin) -> list[int]:
 
 
 def test_each_leader_is_asked_for_its_partitions(admin: Admin) -> None:
-    until(lambda: leaders(admin), [1, 2, 3])
+    becomes(lambda: leaders(admin), [1, 2, 3])
     assert [each.offset for each in admin.list_offsets(dict.fromkeys(PARTITIONS, OffsetSpec.LATEST)).values()] == [10, 10, 10]
     found = admin.try_delete_records({PARTITIONS[0]: 2, PARTITIONS[1]: 99, PARTITIONS[2]: 4})
     assert [each if isinstance(each, int) else code(each) for each in found.values()] == [2, ErrorCode.OFFSET_OUT_OF_RANGE, 4]
@@ -84,8 +84,8 @@ def test_directories_of_all_brokers(cluster: MixedCluster, admin: Admin) -> None
 def test_partitions_move_to_other_brokers_and_are_found_there(admin: Admin) -> None:
     moving = PARTITIONS[1]
     admin.alter_partition_reassignments({moving: [1]})
-    until(admin.list_partition_reassignments, {})
-    until(lambda: leaders(admin), [1, 1, 3])
+    becomes(admin.list_partition_reassignments, {})
+    becomes(lambda: leaders(admin), [1, 1, 3])
     # The client still believes in the leader of before.
     assert admin.delete_records({moving: 3}) == {moving: 3}
     assert admin.describe_topics(["spread"])["spread"].partitions[1].replicas == (1,)
@@ -94,12 +94,12 @@ def test_partitions_move_to_other_brokers_and_are_found_there(admin: Admin) -> N
 def test_the_preferred_replica_leads_again(admin: Admin) -> None:
     partition = PARTITIONS[0]
     admin.alter_partition_reassignments({partition: [3, 1]})
-    until(admin.list_partition_reassignments, {})
+    becomes(admin.list_partition_reassignments, {})
     elected = admin.try_elect_leaders(ElectionType.PREFERRED, [partition, PARTITIONS[2]])
     assert [code(each) for each in elected.values()] == [None, ErrorCode.ELECTION_NOT_NEEDED]
-    until(lambda: leaders(admin), [3, 1, 3])
+    becomes(lambda: leaders(admin), [3, 1, 3])
     admin.alter_partition_reassignments({partition: [1, 3]})
-    until(admin.list_partition_reassignments, {})
+    becomes(admin.list_partition_reassignments, {})
     assert admin.elect_leaders(ElectionType.PREFERRED) == [partition]
 
 
@@ -124,7 +124,7 @@ def test_a_broker_that_ended_takes_only_its_own_items_with_it(cluster: MixedClus
     lost = {group for group, node in coordinators.items() if node == 2}
     cluster.nodes[2].kill()
     with Admin(bootstrap_servers=cluster.bootstrap, default_api_timeout_ms=15_000, request_timeout_ms=3_000) as hasty:
-        until(lambda: 2 in [each.node_id for each in hasty.describe_cluster().brokers], False)
+        becomes(lambda: 2 in [each.node_id for each in hasty.describe_cluster().brokers], False)
         found = hasty.try_list_consumer_group_offsets(GROUPS)
         # The offsets of these groups have one replica, which is gone.
         assert {group for group, each in found.items() if isinstance(each, KafkaError)} == lost
@@ -133,4 +133,4 @@ def test_a_broker_that_ended_takes_only_its_own_items_with_it(cluster: MixedClus
         fenced = hasty.describe_cluster(include_fenced_brokers=True)
         assert fenced.fenced_brokers == {2}
     admin.unregister_broker(2)
-    until(lambda: admin.describe_cluster(include_fenced_brokers=True).fenced_brokers, frozenset())
+    becomes(lambda: admin.describe_cluster(include_fenced_brokers=True).fenced_brokers, frozenset())

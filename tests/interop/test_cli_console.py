@@ -15,6 +15,7 @@ from odradek.client import Consumer
 from odradek.client.types import ConsumerRecord
 from tests.interop.conftest import PAIR_CONFIG
 from tests.interop.pair import PATIENCE_S, Pair, create
+from tests.interop.tool_support import odradek
 
 pytestmark = [
     pytest.mark.jvm,
@@ -52,19 +53,6 @@ RECORDS: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
     (b"\xff\x00", "Grüße\r\n".encode() + bytes(range(256)), [("ä", b"\xfe")]),
     (b"tab\t", b"last", [("h", b"1,2:3")]),
 ]
-
-
-def odradek(broker: BrokerProcess, *arguments: str, stdin: bytes = b"", status: int = 0) -> bytes:
-    """What our command line prints, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "odradek.cli.main", *arguments, "--bootstrap-server", broker.bootstrap],
-        input=stdin,
-        capture_output=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == status, (arguments, done.stdout, done.stderr)
-    return done.stdout
 
 
 def properties(*pairs: str) -> list[str]:

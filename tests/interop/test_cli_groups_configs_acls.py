@@ -15,14 +15,15 @@ from confluent_kafka import Consumer
 
 from interop.peers import BrokerProcess, both
 from interop.tools import JvmTools
+from interop.waiting import becomes
 from tests.cli.pages import FOLDER, normal, played
 from tests.client.certificates import Certificates
 from tests.interop.conftest import PAIR_CONFIG
-from tests.interop.pair import CONSUMER_GROUPS, GROUPS, PATIENCE_S, TRANSACTIONS, Pair, commit, create, until
+from tests.interop.group_tool_support import CLASSIC, CONSUMER, NEW, OLD, SIMPLE, T0, prepare
+from tests.interop.pair import CONSUMER_GROUPS, GROUPS, PATIENCE_S, TRANSACTIONS, Pair, commit, create
 from tests.interop.secured import SecuredBroker, plain_line
-from tests.interop.test_group_tools import CLASSIC, CONSUMER, NEW, OLD, SIMPLE, T0, prepare
-from tests.interop.test_transaction_tools import HANGING, OPEN, OPEN_2, STATES, TOPIC, UNKNOWN
-from tests.interop.test_transaction_tools import transactions as transactions
+from tests.interop.transaction_tool_support import HANGING, OPEN, OPEN_2, STATES, TOPIC, UNKNOWN
+from tests.interop.transaction_tool_support import transactions as transactions
 
 pytestmark = [
     pytest.mark.jvm,
@@ -36,7 +37,7 @@ METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 OF_JVM = ("quotas", "acls", "client-metrics", "delegation-tokens")
-"""Pages of what Odradek's broker does not serve yet."""
+"""Pages of what Odradek's broker does not support yet."""
 _FIGURES = frozenset({"partition", "current_offset", "log_end_offset", "lag", "members", "partitions", "leader_epoch", "coordinator_id"})
 
 
@@ -412,7 +413,7 @@ def test_configs_of_quotas_and_credentials(guarded: SecuredBroker, jvm_tools: Jv
     ):
         where = entity.split()
         odradek(guarded, "configs", "alter", *where, "--add-config", "producer_byte_rate=1000,request_percentage=12.5")
-        until(lambda where=where: len(rows(guarded, "configs", "describe", *where)), 2)
+        becomes(lambda where=where: len(rows(guarded, "configs", "describe", *where)), 2)
         said = kafka("--describe", *where)
         (line,) = [line for line in said.splitlines() if line.startswith("Quota")]
         assert line.startswith(f"Quota configs for {shown} are ")
@@ -420,22 +421,22 @@ def test_configs_of_quotas_and_credentials(guarded: SecuredBroker, jvm_tools: Jv
         found = rows(guarded, "configs", "describe", *where)
         assert [(row["name"], row["value"]) for row in found] == [("producer_byte_rate", 1000), ("request_percentage", 12.5)]
         kafka("--alter", *where, "--delete-config", "producer_byte_rate")
-        until(lambda where=where: [row["name"] for row in rows(guarded, "configs", "describe", *where)], ["request_percentage"])
+        becomes(lambda where=where: [row["name"] for row in rows(guarded, "configs", "describe", *where)], ["request_percentage"])
         odradek(guarded, "configs", "alter", *where, "--delete-config", "request_percentage")
-        until(lambda where=where: rows(guarded, "configs", "describe", *where), [])
+        becomes(lambda where=where: rows(guarded, "configs", "describe", *where), [])
     controllers = ("--bootstrap-controller", f"127.0.0.1:{guarded.controller_port}")
     odradek(guarded, "configs", "alter", "--user", "carol", "--add-config", "producer_byte_rate=5", *controllers)
-    until(lambda: "producer_byte_rate=5.0" in kafka("--describe", "--user", "carol"), True)
+    becomes(lambda: "producer_byte_rate=5.0" in kafka("--describe", "--user", "carol"), True)
     odradek(guarded, "configs", "alter", "--user", "carol", "--delete-config", "producer_byte_rate", *controllers)
     odradek(guarded, "configs", "alter", "--ip", "127.0.0.9", "--add-config", "connection_creation_rate=5")
-    until(lambda: "127.0.0.9" in kafka("--describe", "--ip", "127.0.0.9"), True)
+    becomes(lambda: "127.0.0.9" in kafka("--describe", "--ip", "127.0.0.9"), True)
     odradek(guarded, "configs", "alter", "--user", "bob", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=a,b]")
     words = "SCRAM credential configs for user-principal 'bob' are SCRAM-SHA-256=iterations=8192"
-    until(lambda: words in kafka("--describe", "--user", "bob"), True)
+    becomes(lambda: words in kafka("--describe", "--user", "bob"), True)
     (row,) = rows(guarded, "configs", "describe", "--user", "bob")
     assert (row["user"], row["name"], row["value"]) == ("bob", "SCRAM-SHA-256", "iterations=8192")
     odradek(guarded, "configs", "alter", "--user", "bob", "--delete-config", "SCRAM-SHA-256")
-    until(lambda: rows(guarded, "configs", "describe", "--user", "bob"), [])
+    becomes(lambda: rows(guarded, "configs", "describe", "--user", "bob"), [])
 
 
 def test_what_there_is_not_without_security_is_one_line(pair: Pair) -> None:
@@ -484,21 +485,21 @@ def test_client_metrics(guarded: GuardedBroker, jvm_tools: JvmTools) -> None:
     options = ("--interval", "1000", "--metrics", "a.,b.", "--match", "client_id=x.*")
     done = odradek(guarded, "kafka-client-metrics.sh", "--alter", "--name", "basic", *options)
     assert done.stdout == "Altered client metrics config for basic.\n"
-    until(lambda: kafka("--list").split(), ["basic"])
+    becomes(lambda: kafka("--list").split(), ["basic"])
     assert rows(guarded, "client-metrics", "list") == [{"name": "basic"}]
     theirs = set(re.findall(r"^  (\S+?)=(.*)$", kafka("--describe", "--name", "basic"), re.MULTILINE))
     ours = {(str(row["key"]), str(row["value"])) for row in rows(guarded, "client-metrics", "describe", "basic")}
     assert ours == theirs == {("interval.ms", "1000"), ("metrics", "a.,b."), ("match", "client_id=x.*")}
     odradek(guarded, "client-metrics", "alter", "basic", "--interval", "")
-    until(lambda: {row["key"] for row in rows(guarded, "client-metrics", "describe", "basic")}, {"metrics", "match"})
+    becomes(lambda: {row["key"] for row in rows(guarded, "client-metrics", "describe", "basic")}, {"metrics", "match"})
     odradek(guarded, "client-metrics", "delete", "basic")
     assert kafka("--list").split() == ["basic"]
     odradek(guarded, "client-metrics", "delete", "basic", "--execute")
-    until(lambda: kafka("--list").split(), [])
+    becomes(lambda: kafka("--list").split(), [])
     named = odradek(guarded, "client-metrics", "alter", "--generate-name", "--metrics", "*").stdout.split()[-1].rstrip(".")
-    until(lambda: kafka("--list").split(), [named])
+    becomes(lambda: kafka("--list").split(), [named])
     odradek(guarded, "client-metrics", "delete", named, "--execute")
-    until(lambda: kafka("--list").split(), [])
+    becomes(lambda: kafka("--list").split(), [])
 
 
 def rules(said: str) -> set[tuple[str, ...]]:
@@ -557,19 +558,19 @@ def test_acls(guarded: GuardedBroker, jvm_tools: JvmTools, arguments: str) -> No
     words = arguments.split()
     ours = our_rules(rows(guarded, "kafka-acls.sh", "--add", *words))
     assert ours
-    until(listed, ours)
+    becomes(listed, ours)
     assert kafka("--list") == ours
     assert our_rules(rows(guarded, "acls", "remove", *words)) == ours == listed()
     kafka("--remove", "--force", *words)
-    until(listed, set())
+    becomes(listed, set())
     kafka("--add", *words)
-    until(listed, ours)
+    becomes(listed, ours)
     assert listed("--topic", "t") == {rule for rule in ours if rule[:3] == ("TOPIC", "t", "LITERAL")}
     matching = ("--topic", "pt", "--resource-pattern-type", "match")
     assert listed(*matching) == kafka("--list", *matching)
     assert listed("--principal", "User:a") == {rule for rule in ours if rule[3] == "User:a"}
     odradek(guarded, "acls", "remove", *words, "--force")
-    until(listed, set())
+    becomes(listed, set())
 
 
 def alice(folder: Path) -> Path:
@@ -618,7 +619,7 @@ def test_delegation_tokens(guarded: GuardedBroker, jvm_tools: JvmTools, tmp_path
 
     (made,) = json.loads(ours("--create", "--renewer-principal", "User:bob", "--max-life-time-period", "3600000", "-J"))
     assert (made["owner"], made["renewers"], made["max_date"] - made["issue_date"]) == ("User:alice", ["User:bob"], 3_600_000)
-    until(lambda: len(described()), 1)
+    becomes(lambda: len(described()), 1)
     theirs = kafka("--describe", "--owner-principal", "User:alice")[-1].split()
     assert theirs[:4] == [made["token_id"], made["hmac"], "User:alice", "User:alice"]
     assert described("--owner-principal", "User:alice") == [made]
@@ -626,11 +627,11 @@ def test_delegation_tokens(guarded: GuardedBroker, jvm_tools: JvmTools, tmp_path
     renewed = ours("--renew", "--renew-time-period", "60000", "--hmac", made["hmac"])
     expiry = int(renewed.removeprefix("Completed renew operation. New expiry timestamp: "))
     assert expiry < made["expiry_date"]
-    until(lambda: [row["expiry_date"] for row in described()], [expiry])
+    becomes(lambda: [row["expiry_date"] for row in described()], [expiry])
     ended = ours("--expire", "--expiry-time-period", "-1", "--hmac", made["hmac"])
     assert ended.startswith("Completed expire operation. New expiry timestamp: ")
-    until(described, [])
+    becomes(described, [])
     hmac = next(word for line in kafka("--create", "--max-life-time-period", "-1") for word in line.split() if word.endswith("="))
-    until(lambda: [row["hmac"] for row in described()], [hmac])
+    becomes(lambda: [row["hmac"] for row in described()], [hmac])
     kafka("--expire", "--expiry-time-period", "-1", "--hmac", hmac)
-    until(described, [])
+    becomes(described, [])

@@ -18,7 +18,7 @@ from interop.peers import BrokerProcess, both, jvm_command, run_jvm_tool
 from interop.tools import JvmTools
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.cli.perf.events import _NAMES, java_class
+from odradek.cli.perf.events import NAMES, java_class
 from odradek.client import Admin, Consumer
 from odradek.client.types import ConsumerRecord
 from tests.interop.conftest import PAIR_CONFIG
@@ -340,5 +340,5 @@ def test_errors_have_the_names_of_javas_classes(tmp_path: Path) -> None:
     )
     done = subprocess.run(jvm_command(str(program)), capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     names = {int(code): name for code, name in (line.split(":") for line in done.stdout.splitlines())}
-    for code in [*_NAMES, ErrorCode.INVALID_RECORD, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER]:
+    for code in [*NAMES, ErrorCode.INVALID_RECORD, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER]:
         assert java_class(KafkaError(code)) == names[int(code)]

@@ -11,7 +11,7 @@ from interop.peers import both
 from interop.tools import JvmTools
 from tests.interop.conftest import PAIR_CONFIG
 from tests.interop.pair import Pair, create
-from tests.interop.test_cli_console import odradek
+from tests.interop.tool_support import odradek
 
 pytestmark = [
     pytest.mark.jvm,

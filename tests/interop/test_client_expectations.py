@@ -28,9 +28,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 
 from interop.peers import BrokerProcess
+from interop.waiting import until
 from odradek.records.batch import iter_headers
 from tests.campaigns.group_log import generation_of
-from tests.interop.test_groups import COUNT, PATIENCE_S, consumer, fill, until
+from tests.interop.group_support import COUNT, PATIENCE_S, consumer, fill
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -83,7 +84,7 @@ def read_from(broker: BrokerProcess, topic: str, offset: int, count: int, isolat
             found["confluent"].append(message.value() or b"")
         return len(found["confluent"]) >= count
 
-    until(librdkafka)
+    until(librdkafka, pause_s=0)
     source.close()
     with python_consumer(broker, isolation_level=isolation, enable_auto_commit=False) as other:
         partition = kafka.TopicPartition(topic, 0)

@@ -9,6 +9,7 @@ import pytest
 from interop.cluster import Member, MixedCluster
 from odradek.client import Admin, Consumer, NewTopic, TopicPartition
 from odradek.replication.selector import RACK_AWARE
+from tests.client.internals import engine_of
 from tests.client.members import fill
 
 RACKS = {1: "a", 2: "b"}
@@ -33,8 +34,8 @@ def test_a_consumer_reads_from_its_rack(tmp_path: Path, release: str) -> None:
             seen = 0
             while seen < COUNT:
                 seen += len(consumer.poll(20_000))
-            positions = consumer._client.engine.fetcher.positions
-            leaders = {each: consumer._client.engine.cluster.view.leader(each) for each in partitions}
+            positions = engine_of(consumer).fetcher.positions
+            leaders = {each: engine_of(consumer).cluster.view.leader(each) for each in partitions}
             read_from = {each: leaders[each] if positions[each].preferred is None else positions[each].preferred for each in partitions}
             assert set(read_from.values()) == {2}
             assert set(leaders.values()) == {1, 2}

@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
 from interop.peers import BrokerProcess
-from tests.interop.test_groups import COUNT, PATIENCE_S, consumer, fill, read, until
+from interop.waiting import until
+from tests.interop.group_support import COUNT, PATIENCE_S, consumer, fill, read
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 

@@ -10,8 +10,7 @@ import pytest
 from interop.cluster import Member, MixedCluster
 from odradek.base.errors import ErrorCode
 from odradek.client import Admin, NewTopic
-from tests.client.test_fetch_sessions import session_of_a_reader
-from tests.client.test_truncated_logs import diverged, judge
+from tests.client.fetch_support import diverged, judge, session_of_a_reader
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.peers import BrokerProcess, JvmBroker, OdradekBroker, run_jvm_tool
+from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
+from tests.interop.tool_support import dump
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
@@ -63,16 +64,6 @@ def run(broker: BrokerProcess, work: Callable[[BrokerProcess], None]) -> None:
         work(broker)
     finally:
         broker.stop()
-
-
-def dump(*paths: Path, options: tuple[str, ...] = ()) -> str:
-    """JVM Kafka's DumpLogSegments; fails on whatever it complains about."""
-    done = run_jvm_tool("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, paths)), *options)
-    text = (done.stdout + done.stderr).decode()
-    assert done.returncode == 0, text[-3000:]
-    for complaint in ("Exception", "mismatch", "isvalid: false", "corrupt", "Mismatches", "out of order", "isValid: false"):
-        assert complaint not in text, text[-3000:]
-    return text
 
 
 def assert_dumps(data: Path) -> None:

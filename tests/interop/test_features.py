@@ -12,10 +12,11 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from interop.differential.peer import Peer
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from interop.tools import JvmTools
+from interop.waiting import becomes
 from odradek.cli.node.storage import main as storage
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from tests.interop.test_transactions import PATIENCE_S, becomes, contents, producer, run
+from tests.interop.transaction_support import PATIENCE_S, contents, producer, run
 
 pytestmark = [
     pytest.mark.jvm,
@@ -222,7 +223,7 @@ def test_levels_are_taken_over(tmp_path: Path, tool: Tool, order: str) -> None:
 
 
 def test_a_release_as_a_whole_is_raised_by_jvm_kafka_and_kept(tmp_path: Path, tool: Tool) -> None:
-    """What docs/differences.md says of `upgrade --release-version`: levels that are not served are not raised, and not lost either."""
+    """What docs/differences.md says of `upgrade --release-version`: levels that are not supported are not raised, and not lost either."""
     ours = OlderRelease(tmp_path, CONFIG)
     release = ["upgrade", "--release-version", "4.3"]
     with ours:

@@ -48,7 +48,7 @@ def test_levels_go_up_and_down(old_broker: BrokerProcess, capsys: pytest.Capture
     ("arguments", "status", "said"),
     [
         (["upgrade", "transaction.version=9"], 1, "level 9 of feature transaction.version"),
-        (["upgrade", "share.version=1"], 1, "does not serve it yet"),
+        (["upgrade", "share.version=1"], 1, "does not support it yet"),
         (["downgrade", "metadata.version=20", "--unsafe"], 1, "metadata could be lost"),
         (["upgrade", "transaction.version"], 2, "expected NAME=LEVEL, with a level from 0 to 32767"),
         (["upgrade", "a=1", "a=2"], 2, "is given twice"),

@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from interop.peers import BrokerProcess
+from interop.waiting import until
+from tests.interop.group_support import COUNT, PATIENCE_S, consumer, fill, read
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-
-PATIENCE_S = 30.0
-COUNT = 40
-
-
-def fill(broker: BrokerProcess, topic: str, partitions: int) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
-    for number in range(COUNT):
-        producer.produce(topic, b"%d" % number, partition=number % partitions)
-    assert producer.flush(PATIENCE_S) == 0
-
-
-def consumer(broker: BrokerProcess, group: str, **options: Any) -> Consumer:
-    settings = {"bootstrap.servers": broker.bootstrap, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
-    return Consumer(settings | {key.replace("_", "."): value for key, value in options.items()})
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline, "it takes too long"
-
-
-def read(source: Consumer, count: int) -> list[bytes]:
-    found: list[bytes] = []
-
-    def enough() -> bool:
-        message = source.poll(0.1)
-        if message is not None and not message.error():
-            found.append(message.value())
-        return len(found) >= count
-
-    until(enough)
-    return found
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
@@ -174,7 +140,7 @@ def test_kafka_python_consumes_in_a_group(broker: BrokerProcess, new_topic: Call
             return False
         return bool(source.committed(kafka.TopicPartition(topic, 0)) == COUNT)
 
-    until(enough)
+    until(enough, pause_s=0)
     until(committed)
     source.close()
 

@@ -14,7 +14,7 @@ from odradek.protocol.messages.create_delegation_token import CreateDelegationTo
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.security.sasl.gssapi import SecurityContext
 from tests.interop.kerberos_pair import DELAY_S, SESSION_MS, Kerberized, kerberized, realm_with_people
-from tests.interop.test_sasl_differential import CLOSED, Wire
+from tests.interop.sasl_support import CLOSED, Wire
 
 
 @pytest.fixture(scope="module")

@@ -25,11 +25,11 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client import Admin, NewTopic, Producer
 from odradek.security.sasl.scram_client import ScramClient
 from odradek.spark.environment import use_this_python
-from tests.client.test_token_endpoint import Server
+from tests.client.token_servers import Server
 from tests.interop import spark_direct
 from tests.interop.login_broker import DELAY_MS, MECHANISMS, PROTOCOLS, LoginBroker, login_broker
 from tests.interop.sasl_pair import SCRAM_PASSWORD, USER, signed_token
-from tests.interop.test_sasl_differential import Wire, bearer, other_nonce, other_proof
+from tests.interop.sasl_support import Wire, bearer, other_nonce, other_proof
 from tests.interop.tls_clients import CLIENTS, TOPIC, Told, jvm_properties, jvm_topics, our_settings
 
 pytestmark = [

@@ -10,11 +10,12 @@ import pytest
 from confluent_kafka import Producer
 
 from interop.peers import BrokerProcess
+from interop.waiting import becomes
 from odradek.base.errors import KafkaError
 from odradek.client import Admin
 from odradek.client.admin.types.security import ClientQuotaAlteration, ClientQuotaEntity
 from odradek.client.types import NewTopic
-from tests.interop.pair import PATIENCE_S, Pair, create, until
+from tests.interop.pair import PATIENCE_S, Pair, create
 
 pytestmark = [
     pytest.mark.jvm,
@@ -36,7 +37,7 @@ ENTITIES = (
 def give(admin: Admin, entity: ClientQuotaEntity, quotas: dict[str, float]) -> None:
     """Sets quotas, and waits until the broker knows of them."""
     admin.alter_client_quotas([ClientQuotaAlteration(entity, quotas)])
-    until(lambda: admin.describe_client_quotas().get(entity), quotas)
+    becomes(lambda: admin.describe_client_quotas().get(entity), quotas)
 
 
 def followed(pair: Pair, *where: str, by: Callable[[list[str]], bool]) -> list[str]:

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import pytest
 
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker, free_port
+from interop.waiting import until as wait_for
 from odradek.base.errors import KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
 from tests.client.certificates import Certificates
-from tests.server.test_dynamic_listeners import ANSWERED, API_VERSIONS, listens, login, wait_for
+from tests.server.listener_support import ANSWERED, API_VERSIONS, listens, login
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
 

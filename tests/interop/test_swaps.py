@@ -19,7 +19,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.records.batch import decode_records, encode_batch, iter_headers
 from odradek.records.compression import Compression
-from tests.interop.test_directories import dump
+from tests.interop.tool_support import dump
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 

@@ -10,10 +10,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
+from interop.waiting import becomes
 from odradek.coordinator.transaction.state import TransactionState
 from odradek.protocol.messages.transaction_records import TransactionLogValue
 from odradek.records.batch import decode_batch, iter_headers
-from tests.interop.test_transactions import PATIENCE_S, becomes, contents, producer, run
+from tests.interop.transaction_support import PATIENCE_S, contents, producer, run
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
 

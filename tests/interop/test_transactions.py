@@ -8,75 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from interop.peers import BrokerProcess, OdradekBroker
 from interop.tools import JvmTools
+from interop.waiting import becomes
+from tests.interop.transaction_support import PATIENCE_S, consumer, contents, producer, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-
-PATIENCE_S = 30.0
-
-
-def producer(broker: BrokerProcess, transactional_id: str, **options: Any) -> Producer:
-    settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id}
-    made = Producer(settings | {key.replace("_", "."): value for key, value in options.items()})
-    made.init_transactions(PATIENCE_S)
-    return made
-
-
-def consumer(broker: BrokerProcess, group: str, isolation_level: str = "read_committed", protocol: str = "classic") -> Consumer:
-    return Consumer(
-        {
-            "group.protocol": protocol,
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": isolation_level,
-            "enable.partition.eof": True,
-        }
-    )
-
-
-def contents(broker: BrokerProcess, topic: str, isolation_level: str = "read_committed") -> list[bytes]:
-    """All values of partition 0 up to the last stable offset, or up to the end of the log."""
-    source = consumer(broker, "nobody", isolation_level)
-    source.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes] = []
-    deadline = time.monotonic() + PATIENCE_S
-    try:
-        while time.monotonic() < deadline:
-            message = source.poll(0.5)
-            if message is None:
-                continue
-            if message.error() is None:
-                found.append(message.value())
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                return found
-            else:
-                raise KafkaException(message.error())
-        raise TimeoutError(f"no end of {topic}")
-    finally:
-        source.close()
-
-
-def becomes(read: Callable[[], object], wanted: object) -> None:
-    """Markers follow the answer to the producer."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (found := read()) != wanted:
-        assert time.monotonic() < deadline, f"{found!r}, not {wanted!r}"
-
-
-def run(source: Producer, topic: str, *values: bytes, commit: bool = True) -> None:
-    source.begin_transaction()
-    for value in values:
-        source.produce(topic, value, partition=0)
-    if commit:
-        source.commit_transaction(PATIENCE_S)
-    else:
-        assert source.flush(PATIENCE_S) == 0
-        source.abort_transaction(PATIENCE_S)
 
 
 def test_commits_are_read_and_aborts_are_not(broker: BrokerProcess, new_topic: Callable[..., str]) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.differential.batches import batch
 from interop.differential.peer import Peer
 from interop.peers import BrokerProcess, OdradekBroker
+from interop.waiting import becomes
 from odradek.base.errors import ErrorCode
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -21,7 +22,7 @@ from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import ProduceRequest
-from tests.interop.test_transactions import PATIENCE_S, becomes, contents
+from tests.interop.transaction_support import PATIENCE_S, contents
 
 CONFIG = {
     "transaction.state.log.num.partitions": "1",

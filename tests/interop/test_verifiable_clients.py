@@ -1,5 +1,5 @@
 """The JVM's console consumer and verifiable clients in groups of both protocols: what they say, event by event, is what they say of JVM
-Kafka; and tools of group types that are not served yet end with a plain error."""
+Kafka; and tools of group types that are not supported yet end with a plain error."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from odradek.protocol.messages.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tests.metadata.test_image import DIRECTORY, OTHER, TOPIC, applied, broker, partition
+from tests.metadata.support import DIRECTORY, OTHER, TOPIC, applied, broker, partition
 
 NEW = UUID(int=203)
 

@@ -63,13 +63,6 @@ async def listening(
         await acceptor.close()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Poll every millisecond until the condition holds. Raises TimeoutError after 30 seconds."""
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 (the condition is about the other side of a socket; there is no event to wait for)
-            await asyncio.sleep(0.001)
-
-
 async def turns(count: int = 50) -> None:
     """Let the event loop run `count` iterations, in each of which it reads from its sockets."""
     for _ in range(count):

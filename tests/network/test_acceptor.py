@@ -24,7 +24,8 @@ from odradek.network.limits import AcceptorLimits
 from odradek.server.start.process import new_event_loop
 from odradek.testing.kit.node_thread import NodeLoop
 from tests.clock import ManualClock
-from tests.network.support import FakeHandler, echo, framed, listening, peer, turns, until
+from tests.network.support import FakeHandler, echo, framed, listening, peer, turns
+from tests.waiting import until
 
 MIB = 1024 * 1024
 Pending = Deferred[Sequence[Chunk] | None]

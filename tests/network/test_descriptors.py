@@ -21,12 +21,13 @@ from odradek.network.descriptors import kept_from_clients, kept_from_nodes, limi
 from odradek.network.limits import AcceptorLimits
 from odradek.server.start.process import new_event_loop
 from tests.clock import ManualClock
-from tests.network.support import FakeHandler, Peer, Run, echo, until
+from tests.network.support import FakeHandler, Peer, Run, echo
+from tests.waiting import until
 
 BACKLOG = 4
 
 
-class World:
+class DescriptorsWorld:
     """An acceptor with a listener of clients and one of nodes."""
 
     def __init__(self, clock: ManualClock, acceptor: Acceptor, clients: BoundListener, nodes: BoundListener) -> None:
@@ -58,7 +59,7 @@ def without_holes() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def world(most: list[int]) -> AsyncIterator[World]:
+async def world(most: list[int]) -> AsyncIterator[DescriptorsWorld]:
     """`most` holds the limit that the acceptor sees."""
     loop = asyncio.get_running_loop()
     clock = ManualClock()
@@ -69,7 +70,7 @@ async def world(most: list[int]) -> AsyncIterator[World]:
         await acceptor.serve(each)
     try:
         with without_holes():
-            yield World(clock, acceptor, *bound)
+            yield DescriptorsWorld(clock, acceptor, *bound)
     finally:
         await acceptor.close()
 

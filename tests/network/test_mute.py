@@ -16,7 +16,8 @@ from odradek.network.limits import AcceptorLimits
 from odradek.quotas.connections import UNLIMITED_RATE, Admission, ConnectionRates
 from odradek.quotas.samples import Window
 from tests.clock import ManualClock
-from tests.network.support import FakeHandler, Peer, Run, framed, peer, until
+from tests.network.support import FakeHandler, Peer, Run, framed, peer
+from tests.waiting import until
 
 
 class Handler:

@@ -16,7 +16,8 @@ from odradek.base.errors import ProtocolError
 from odradek.network.chunks import Answer, Chunk
 from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
-from tests.network.support import Run, framed, listening, peer, until
+from tests.network.support import Run, framed, listening, peer
+from tests.waiting import until
 
 MIB = 1024 * 1024
 Pending = Applied[Sequence[Chunk] | None]

@@ -11,7 +11,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.network.probes import Probes
 from odradek.server.start.process import run_loop
-from tests.network.support import until
+from tests.waiting import until
 
 
 def free_port() -> int:

@@ -26,7 +26,8 @@ from odradek.security.x509 import subject
 from odradek.server.start.process import new_event_loop
 from tests.client.certificates import Certificates
 from tests.clock import ManualClock
-from tests.network.support import Peer, echo, framed, listening, until
+from tests.network.support import Peer, echo, framed, listening
+from tests.waiting import until
 
 MIB = 1024 * 1024
 APPLICATION_DATA = 23

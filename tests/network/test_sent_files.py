@@ -15,7 +15,8 @@ from odradek.network.chunks import Answer
 from odradek.network.connection import Connection
 from odradek.storage.disk import OsDisk
 from odradek.storage.slices import FileSlice, Pin
-from tests.network.support import Run, framed, listening, peer, until
+from tests.network.support import Run, framed, listening, peer
+from tests.waiting import until
 
 MIB = 1 << 20
 PIECE = 16 * 1024

@@ -27,7 +27,7 @@ class Client(asyncio.Protocol):
         self.closed = True
 
 
-class World:
+class SweepWorld:
     def __init__(self, loop: SimulatedLoop, **limits: int | float) -> None:
         self._loop = loop
         self.acceptor = Acceptor(loop, SimulatedClock(loop), FakeHandler(echo), AcceptorLimits(**limits))  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def test_idle_connections_are_closed_again_after_there_were_none() -> None:
     """When the last has gone nothing looks at connections any more, until there are others."""
 
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop, idle_s=10.0)
+        world = SweepWorld(loop, idle_s=10.0)
         await world.begin()
         for _ in range(3):
             _, idle = await world.client(b"")
@@ -63,7 +63,7 @@ def test_idle_connections_are_closed_again_after_there_were_none() -> None:
 
 def test_a_peer_whose_frame_waits_for_our_memory_is_not_slow() -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop, request_memory=300 * KIB, request_size=10 * KIB * KIB, frame_grace_s=10.0, frame_min_rate=16 * KIB)
+        world = SweepWorld(loop, request_memory=300 * KIB, request_size=10 * KIB * KIB, frame_grace_s=10.0, frame_min_rate=16 * KIB)
         await world.begin()
         large = framed(b"b" * 2 * KIB * KIB)
         # The first two have all the memory there is, for as long as their grace and rate allow.
@@ -87,7 +87,7 @@ def test_a_peer_whose_frame_waits_for_our_memory_is_not_slow() -> None:
 
 def test_memory_kept_for_the_next_takers_is_freed_also_when_nobody_is_left() -> None:
     async def story(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = SweepWorld(loop)
         await world.begin()
         transport, client = await world.client(framed(b"b" * 400 * KIB))
         assert client.received == 400 * KIB + 4

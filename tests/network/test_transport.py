@@ -20,7 +20,8 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from odradek.server.clock import LoopClock
 from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
-from tests.network.support import Handle, framed, listening, until
+from tests.network.support import Handle, framed, listening
+from tests.waiting import until
 
 HEARTBEAT = 12
 

@@ -18,7 +18,8 @@ from odradek.network.connection import Connection
 from odradek.network.inbound import NotYetError
 from odradek.server.clock import LoopClock
 from odradek.server.start.process import run_loop
-from tests.network.support import Peer, framed, listening, peer, turns, until
+from tests.network.support import Peer, framed, listening, peer, turns
+from tests.waiting import until
 
 MANY = 2000
 

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from odradek.network.unsent_bytes import EXEMPT, LARGEST_CHUNK, PATIENCE_S, SMALLEST_CHUNK, UnsentBytes
 from tests.clock import ManualClock
+from tests.network.unsent_support import MIB, Peer
 
-MIB = 1 << 20
 BUDGET = 8 * MIB
 """4 MiB for each kind."""
 
 
-class Peer:
-    """A connection; the test says what it has not taken."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.left = 0
-
-    def unsent(self) -> int:
-        return self.left
-
-
-class World:
+class UnsentBytesWorld:
     def __init__(self, budget: int = BUDGET) -> None:
         self.clock = ManualClock()
         self.closed: list[tuple[str, int]] = []
@@ -35,7 +24,7 @@ class World:
 
 
 def test_pieces_of_files_get_smaller_as_readers_stand_still_and_never_vanish() -> None:
-    world = World(64 * MIB)
+    world = UnsentBytesWorld(64 * MIB)
     assert world.unsent.chunk_size() == LARGEST_CHUNK
     sizes = []
     for _ in range(5000):
@@ -49,13 +38,13 @@ def test_pieces_of_files_get_smaller_as_readers_stand_still_and_never_vanish() -
 
 
 def test_answers_in_memory_do_not_make_pieces_smaller() -> None:
-    world = World(64 * MIB)
+    world = UnsentBytesWorld(64 * MIB)
     world.ask("a", 20 * MIB)
     assert world.unsent.chunk_size() == LARGEST_CHUNK
 
 
 def test_nobody_is_closed_while_there_is_room_however_long_it_stands_still() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     world.ask("a", MIB)
     world.clock.advance_s(1000)
     world.ask("b", MIB)
@@ -64,7 +53,7 @@ def test_nobody_is_closed_while_there_is_room_however_long_it_stands_still() -> 
 
 
 def test_above_half_those_that_stood_still_for_long_are_closed_and_no_others() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     world.ask("first", MIB)
     world.clock.advance_s(0.5)
     world.ask("second", MIB)
@@ -79,7 +68,7 @@ def test_above_half_those_that_stood_still_for_long_are_closed_and_no_others() -
 
 
 def test_above_all_of_it_those_that_stood_still_for_longest_are_closed_at_once() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     for name in ("a", "b", "c", "d"):
         world.ask(name, MIB)
         world.clock.advance_s(0.1)
@@ -90,7 +79,7 @@ def test_above_all_of_it_those_that_stood_still_for_longest_are_closed_at_once()
 
 
 def test_a_peer_that_takes_its_answer_slowly_outlives_those_that_take_nothing() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     slow = world.ask("slow", MIB)
     world.ask("still", MIB)
     for number in range(20):
@@ -103,7 +92,7 @@ def test_a_peer_that_takes_its_answer_slowly_outlives_those_that_take_nothing() 
 
 
 def test_when_all_take_something_the_budget_holds_nevertheless() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     peers = [world.ask(str(number), MIB) for number in range(4)]
     world.clock.advance_s(1)
     for peer in peers:
@@ -114,7 +103,7 @@ def test_when_all_take_something_the_budget_holds_nevertheless() -> None:
 
 
 def test_an_answer_larger_than_the_budget_goes_out_alone() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     world.ask("a", MIB)
     huge = world.ask("huge", 10 * MIB)
     assert world.closed == [("a", MIB)]
@@ -123,7 +112,7 @@ def test_an_answer_larger_than_the_budget_goes_out_alone() -> None:
 
 
 def test_short_answers_count_for_nothing_and_close_nobody() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     world.ask("large", 4 * MIB)
     world.clock.advance_s(PATIENCE_S)
     for number in range(1000):
@@ -135,7 +124,7 @@ def test_short_answers_count_for_nothing_and_close_nobody() -> None:
 
 
 def test_what_was_taken_is_owed_no_more() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     peer = world.ask("a", 3 * MIB)
     world.unsent.report(peer, MIB)
     assert world.unsent.in_memory == MIB
@@ -145,7 +134,7 @@ def test_what_was_taken_is_owed_no_more() -> None:
 
 
 def test_who_owes_less_than_before_closes_nobody() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     still = world.ask("still", MIB)
     large = world.ask("large", 3 * MIB)
     world.clock.advance_s(PATIENCE_S)
@@ -155,7 +144,7 @@ def test_who_owes_less_than_before_closes_nobody() -> None:
 
 
 def test_who_owes_more_than_before_has_room_made_like_who_is_new() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     world.ask("still", 2 * MIB)
     growing = world.ask("growing", MIB)
     assert world.closed == []
@@ -166,7 +155,7 @@ def test_who_owes_more_than_before_has_room_made_like_who_is_new() -> None:
 
 
 def test_who_took_something_a_moment_ago_does_not_stand_still() -> None:
-    world = World()
+    world = UnsentBytesWorld()
     slow = world.ask("slow", 2 * MIB)
     world.clock.advance_s(PATIENCE_S)
     slow.left -= 1000

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.network.unsent_bytes import EXEMPT, PATIENCE_S, UnsentBytes
 from tests.clock import ManualClock
-from tests.network.test_unsent_bytes import MIB, Peer
+from tests.network.unsent_support import MIB, Peer
 from tests.walks import step, walk
 
 NAMES = "abcde"

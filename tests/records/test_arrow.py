@@ -11,9 +11,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.arrow import decode_to_arrow, encode_from_arrow, schema
 from odradek.records.batch import Record, decode_records, encode_batch
 from odradek.records.compression import Compression
+from tests.records.support import message
 
 from .strategies import random_records
-from .test_batch import message
 
 
 def rows_of(records: list[Record], kind: int = 0) -> list[tuple[object, ...]]:

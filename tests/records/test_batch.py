@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import sys
-import zlib
 from typing import NamedTuple
 
 import cramjam
@@ -31,6 +30,7 @@ from odradek.records.batch import (
 from odradek.records.compression import Compression
 from odradek.records.crc32c import crc32c
 from odradek.records.patch import patched, patched_chunks, with_max_timestamp, with_producer
+from tests.records.support import message
 
 from . import strategies
 from .strategies import RawRecord
@@ -290,14 +290,6 @@ def test_header_keys_that_are_not_text_are_read_with_replacements() -> None:
     at = batch.index(b"abc")
     batch[at] = 0xFF
     assert decode_records(batch)[0].headers == (("\ufffdbc", b"x"),)
-
-
-def message(offset: int, magic: int, value: bytes | None, *, attributes: int = 0, timestamp: int = 7, key: bytes | None = None) -> bytes:
-    def sized(octets: bytes | None) -> bytes:
-        return struct.pack(">i", -1) if octets is None else struct.pack(">i", len(octets)) + octets
-
-    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"") + sized(key) + sized(value)
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -11,10 +11,10 @@ from odradek.records.batch import decode_records, encode_batch, read_header
 from odradek.records.compaction import FilteredBatch, OffsetMap, filter_batch
 from odradek.records.compression import Compression
 from odradek.records.patch import patched, seal, with_max_timestamp
+from tests.records.support import text
 
 from .oracle import Oracle
 from .strategies import RawRecord
-from .test_jvm import text
 
 pytestmark = pytest.mark.jvm
 

@@ -11,6 +11,7 @@ from odradek.records.batch import BatchHeader, Record, decode_records, encode_ba
 from odradek.records.compression import Compression
 from odradek.records.patch import patched
 from odradek.records.validation import AppendRules, RecordValidationError, validate_append
+from tests.records.support import text
 
 from .oracle import Oracle
 from .strategies import RawRecord, mutated, random_records
@@ -18,20 +19,6 @@ from .strategies import RawRecord, mutated, random_records
 pytestmark = pytest.mark.jvm
 
 NOW = 1_700_000_000_000
-
-
-def octets(value: bytes | None) -> str:
-    return "-" if value is None else value.hex()
-
-
-def text(records: list[RawRecord] | list[Record], fields: slice) -> str:
-    """Records in the oracle's spelling."""
-    lines = []
-    for record in records:
-        *numbers, key, value, headers = record[fields]
-        pairs = [f"{name.encode().hex()}={octets(content)}" for name, content in headers]  # type: ignore[union-attr]
-        lines.append(",".join([*map(str, numbers), octets(key), octets(value), *pairs]))  # type: ignore[arg-type]
-    return ";".join(lines)
 
 
 @pytest.mark.parametrize("compression", list(Compression))

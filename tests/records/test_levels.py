@@ -15,8 +15,8 @@ from odradek.client import Producer
 from odradek.records.batch import HEADER_SIZE, encode_batch, read_header
 from odradek.records.compression import LEVELS, Compression, compress, decompress
 from odradek.testing.kit.embedded import EmbeddedBroker
+from tests.handlers.produce_support import send
 from tests.handlers.support import Broker
-from tests.handlers.test_produce import send
 from tests.records.oracle import Oracle
 
 GZIP, SNAPPY, LZ4, ZSTD = Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD

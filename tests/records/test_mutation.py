@@ -4,61 +4,17 @@ from __future__ import annotations
 
 import random
 
-import pyarrow as pa
 import pytest
 
-from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records import native
-from odradek.records.arrow import decode_to_arrow
-from odradek.records.batch import decode_records, encode_batch, iter_headers, read_header
+from odradek.records.batch import encode_batch, read_header
 from odradek.records.compaction import OffsetMap, filter_batch, index_batch
-from odradek.records.scan import scan_batches
-from odradek.records.validation import AppendRules, validate_append
+from odradek.records.validation import validate_append
+from tests.records.mutated_runs import RULES, verdict
 
 from .mutated_runs import mutated_run, treatment
 from .strategies import mutated
-
-RULES = AppendRules(100_000, max_uncompressed=1 << 20)
-
-
-def columns(batch: bytes) -> dict[str, object]:
-    rows = decode_to_arrow(batch, topic="t", partition=0, include_headers=True, check_crcs=False, limit=1 << 20)
-    rows.validate(full=True)
-    at = rows.schema.get_field_index("timestamp")
-    return rows.set_column(at, "timestamp", rows.column(at).cast(pa.int64())).to_pydict()  # the calendar ends before the timestamps do
-
-
-def compacted(batch: bytes) -> tuple[object, ...]:
-    """What indexing and filtering make of the batch, and of half of its keys."""
-    header = read_header(batch)
-    view = memoryview(batch)[: header.size]
-    offset_map = OffsetMap(24 * 500, seed=bytes(16))
-    done = index_batch(offset_map, view, header, 0, limit=1 << 20)
-    offset_map.latest_offset = header.base_offset + 3
-    result = filter_batch(
-        view, header, offset_map, discard_records=False, retain_empty=True, now_ms=5, delete_retention_ms=5, limit=1 << 20
-    )
-    return done, offset_map.size, result._replace(data=None), bytes(result.data or b"")
-
-
-def verdict(batch: bytes) -> str:
-    """What becomes of the batch on its way in and out; the same for both builds."""
-    words: list[str] = []
-    for act in (
-        lambda: [len(records := decode_records(batch, limit=1 << 20)), *records],
-        lambda: validate_append(memoryview(batch), 0, read_header(batch), RULES, now_ms=1_700_000_000_000)[2:],
-        lambda: columns(batch),
-        lambda: list(iter_headers(batch)),
-        lambda: [part.tolist() if isinstance(part, memoryview) else part for part in scan_batches(batch, next_offset=-(2**63))],
-        lambda: compacted(batch),
-    ):
-        try:
-            words.append(str(act()))
-        except KafkaError as error:
-            words.append(error.code.name)
-        except ProtocolError as error:
-            words.append(f"ProtocolError {error}")
-    return "\n".join(words)
 
 
 @pytest.mark.parametrize("seed", range(400))

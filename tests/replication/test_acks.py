@@ -38,7 +38,7 @@ class Reached:
         return ErrorCode.NONE if self.high_watermark >= required_offset else None
 
 
-class World:
+class AcksWorld:
     def __init__(self, max_waiting: int = 1000) -> None:
         self.clock = ManualClock()
         self.acks = Acks(self.clock, max_waiting)
@@ -61,7 +61,7 @@ class World:
 
 
 def test_a_high_watermark_answers_those_below_it_and_looks_at_one_more() -> None:
-    world = World()
+    world = AcksWorld()
     for offset in range(1, 1001):
         world.wait(offset)
     world.partition.looked = 0
@@ -74,7 +74,7 @@ def test_a_high_watermark_answers_those_below_it_and_looks_at_one_more() -> None
 
 
 def test_a_repeated_batch_is_acknowledged_by_the_offset_that_it_had_the_first_time() -> None:
-    world = World()
+    world = AcksWorld()
     for offset in (5, 10, 15, 7):
         world.wait(offset)
     world.reach(7)
@@ -85,7 +85,7 @@ def test_a_repeated_batch_is_acknowledged_by_the_offset_that_it_had_the_first_ti
 
 
 def test_the_end_of_the_leadership_answers_all() -> None:
-    world = World()
+    world = AcksWorld()
     for offset in (5, 10):
         world.wait(offset)
     world.reach(None)
@@ -93,7 +93,7 @@ def test_the_end_of_the_leadership_answers_all() -> None:
 
 
 def test_those_of_a_partition_that_was_made_anew_do_not_wait_behind_each_other() -> None:
-    world = World()
+    world = AcksWorld()
     world.wait(500)
     world.partition.high_watermark = None
     anew = Reached()
@@ -106,7 +106,7 @@ def test_those_of_a_partition_that_was_made_anew_do_not_wait_behind_each_other()
 
 
 def test_who_runs_out_of_time_leaves_alone_wherever_it_stands() -> None:
-    world = World()
+    world = AcksWorld()
     world.wait(1, timeout_ms=3000)
     world.wait(2, timeout_ms=1000)
     world.wait(3, timeout_ms=2000)
@@ -122,7 +122,7 @@ def test_who_runs_out_of_time_leaves_alone_wherever_it_stands() -> None:
 
 
 def test_those_that_have_left_in_the_middle_are_swept_out() -> None:
-    world = World()
+    world = AcksWorld()
     world.wait(1, timeout_ms=100_000)
     for round_ in range(10):
         for offset in range(200):
@@ -133,7 +133,7 @@ def test_those_that_have_left_in_the_middle_are_swept_out() -> None:
 
 
 def test_no_more_wait_than_may() -> None:
-    world = World(max_waiting=2)
+    world = AcksWorld(max_waiting=2)
     for offset in (1, 2, 3):
         world.wait(offset)
     assert world.answered == [(3, ErrorCode.REQUEST_TIMED_OUT)]
@@ -141,7 +141,7 @@ def test_no_more_wait_than_may() -> None:
 
 
 def test_close_answers_everybody() -> None:
-    world = World()
+    world = AcksWorld()
     world.wait(1)
     world.wait(2)
     world.acks.close()
@@ -150,7 +150,7 @@ def test_close_answers_everybody() -> None:
 
 
 def test_one_answer_that_cannot_be_given_keeps_nobody_waiting() -> None:
-    world = World()
+    world = AcksWorld()
 
     def broken(_: object) -> None:
         raise ValueError("on purpose")
@@ -164,7 +164,7 @@ def test_one_answer_that_cannot_be_given_keeps_nobody_waiting() -> None:
 def test_any_history_answers_each_once_and_as_the_plain_rule_says() -> None:
     for seed in range(100):
         rng = random.Random(seed)
-        world = World()
+        world = AcksWorld()
         open_: dict[int, int] = {}
         log_end = high_watermark = 0
         results: list[tuple[int, Applied[Appends]]] = []

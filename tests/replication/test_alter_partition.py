@@ -13,7 +13,7 @@ from tests.clock import ManualClock
 from tests.replication.support import TOPIC_ID
 
 
-class World:
+class AlterPartitionWorld:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.sent: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []
@@ -41,7 +41,7 @@ class World:
 
 
 def test_changes_of_one_turn_share_a_request_and_later_ones_wait() -> None:
-    world = World()
+    world = AlterPartitionWorld()
     first, second = world.submit(0), world.submit(1)
     world.clock.run_due()
     third = world.submit(2)
@@ -66,7 +66,7 @@ def test_changes_of_one_turn_share_a_request_and_later_ones_wait() -> None:
 
 
 def test_no_answer_and_a_refusal_of_the_whole_are_tried_again() -> None:
-    world = World()
+    world = AlterPartitionWorld()
     change = world.submit(0)
     world.clock.run_due()
     world.sent.pop()[1].fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
@@ -79,7 +79,7 @@ def test_no_answer_and_a_refusal_of_the_whole_are_tried_again() -> None:
 
 
 def test_codes_of_a_later_kafka_end_nothing_but_the_change() -> None:
-    world = World()
+    world = AlterPartitionWorld()
     change, other = world.submit(0), world.submit(1)
     world.clock.run_due()
     world.answer(error=cast(ErrorCode, 9999))
@@ -91,7 +91,7 @@ def test_codes_of_a_later_kafka_end_nothing_but_the_change() -> None:
 
 
 def test_a_partition_the_answer_forgets_fails() -> None:
-    world = World()
+    world = AlterPartitionWorld()
     change = world.submit(0)
     world.clock.run_due()
     world.answer()
@@ -99,7 +99,7 @@ def test_a_partition_the_answer_forgets_fails() -> None:
 
 
 def test_a_second_change_of_a_partition_is_not_attempted() -> None:
-    world = World()
+    world = AlterPartitionWorld()
     world.submit(0)
     error = world.submit(0).error
     assert isinstance(error, KafkaError)
@@ -107,7 +107,7 @@ def test_a_second_change_of_a_partition_is_not_attempted() -> None:
 
 
 def test_a_change_during_a_request_goes_out_after_its_answer() -> None:
-    world = World()
+    world = AlterPartitionWorld()
     world.submit(0)
     world.clock.advance_ms(0)
     later = world.submit(1)
@@ -120,7 +120,7 @@ def test_a_change_during_a_request_goes_out_after_its_answer() -> None:
 
 
 def test_after_closing_nothing_is_sent() -> None:
-    world = World()
+    world = AlterPartitionWorld()
     change = world.submit(0)
     world.manager.close()
     world.clock.advance_ms(1000)

@@ -17,7 +17,7 @@ from odradek.protocol.messages.metadata_records import (
     UnregisterBrokerRecord,
 )
 from odradek.replication.partition import Partition
-from tests.replication.test_subscriptions import Leader
+from tests.replication.subscription_support import Leader
 
 FAILED, WORKS, LEADERS = UUID(int=101), UUID(int=102), UUID(int=103)
 FAILURE = BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=200, log_dirs=[WORKS])

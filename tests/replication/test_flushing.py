@@ -11,7 +11,7 @@ from tests.clock import ManualClock
 from tests.replication.support import Brokers, Node, PartitionMetadata
 
 
-class World:
+class FlushingWorld:
     """A leader whose flushes run when the test says so."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class World:
 
 
 def test_what_is_asked_for_during_a_flush_waits_for_the_next() -> None:
-    world = World()
+    world = FlushingWorld()
     first, second, third = (world.flush() for _ in range(3))
     assert len(world.jobs) == 1
     world.jobs[0].complete(None)
@@ -48,7 +48,7 @@ def test_what_is_asked_for_during_a_flush_waits_for_the_next() -> None:
 
 
 def test_nothing_to_flush_is_done_at_once() -> None:
-    world = World()
+    world = FlushingWorld()
     world.flush()
     world.jobs[0].complete(None)
     assert world.flusher.flush(world.node.partition).done
@@ -56,7 +56,7 @@ def test_nothing_to_flush_is_done_at_once() -> None:
 
 
 def test_a_held_log_is_not_flushed_until_it_is_released() -> None:
-    world = World()
+    world = FlushingWorld()
     held = world.flusher.hold(world.node.partition)
     assert held.done
     flush = world.flush()
@@ -68,7 +68,7 @@ def test_a_held_log_is_not_flushed_until_it_is_released() -> None:
 
 
 def test_holding_waits_for_the_flush_under_way() -> None:
-    world = World()
+    world = FlushingWorld()
     first = world.flush()
     held = world.flusher.hold(world.node.partition)
     second = world.flush()
@@ -84,7 +84,7 @@ def test_holding_waits_for_the_flush_under_way() -> None:
 
 
 def test_a_release_before_the_flush_under_way_ended_starts_no_second_one() -> None:
-    world = World()
+    world = FlushingWorld()
     world.flush()
     held = world.flusher.hold(world.node.partition)
     world.flusher.release(world.node.partition)
@@ -98,7 +98,7 @@ def test_a_release_before_the_flush_under_way_ended_starts_no_second_one() -> No
 
 
 def test_a_failed_flush_fails_its_directory_and_whoever_waits() -> None:
-    world = World()
+    world = FlushingWorld()
     first, second = world.flush(), world.flush()
     failure = OSError(5, "gone")
     world.jobs[0].fail(failure)
@@ -111,7 +111,7 @@ def test_a_failed_flush_fails_its_directory_and_whoever_waits() -> None:
 
 
 def test_a_partition_that_went_away_is_not_flushed() -> None:
-    world = World()
+    world = FlushingWorld()
     world.flush()
     late = world.flush()
     world.node.partition.mark_deleted()

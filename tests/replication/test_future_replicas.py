@@ -39,7 +39,7 @@ A, B = UUID(int=(5 << 64) + 1), UUID(int=(5 << 64) + 2)
 PATHS = {A: "/a", B: "/b"}
 
 
-class World:
+class FutureReplicasWorld:
     """A broker with two log directories; jobs run when the test says so, the controller agrees when it does."""
 
     def __init__(self, disk: VirtualDisk | None = None, *, settings: dict[str, str] | None = None, directory: UUID = A) -> None:
@@ -179,8 +179,8 @@ def expected(count: int) -> list[tuple[int, bytes]]:
     return [(index, b"%d" % index) for index in range(count)]
 
 
-def filled(count: int = 200, **options: Any) -> World:
-    world = World(**options)
+def filled(count: int = 200, **options: Any) -> FutureReplicasWorld:
+    world = FutureReplicasWorld(**options)
     for index in range(count):
         world.produce(b"%d" % index)
     return world
@@ -262,7 +262,7 @@ def test_a_truncation_while_a_piece_is_read_does_not_bring_it_back() -> None:
 
 
 def test_producers_and_epochs_come_along() -> None:
-    world = World()
+    world = FutureReplicasWorld()
     world.produce(b"0", producer_id=9, producer_epoch=0, base_sequence=0)
     world.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, leader=1, isr=[1]))
     world.produce(b"1", producer_id=9, producer_epoch=0, base_sequence=1)
@@ -431,7 +431,7 @@ def test_a_crash_at_any_step_of_a_move_loses_nothing(power: bool, flush: bool) -
         world.disk.fault = None
         disk = world.disk.crash(random.Random(steps)) if power else world.disk.kill()
         directory = world.metadata.image.topics.partition_by_id(TOPIC, 0).directory(1)  # type: ignore[union-attr]
-        after = World(disk, directory=directory)
+        after = FutureReplicasWorld(disk, directory=directory)
         least = durable if power else written
         assert least <= after.log.log_end_offset <= written + 1, (steps, after.log)
         assert values(after.log) == expected(after.log.log_end_offset)
@@ -519,7 +519,7 @@ def test_what_was_made_durable_meanwhile_is_so_after_the_move() -> None:
 
 
 def test_epochs_without_records_come_along() -> None:
-    world = World()
+    world = FutureReplicasWorld()
     world.produce(b"0")
     world.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, leader=1))
     before = world.log.leader_epochs.entries
@@ -531,7 +531,7 @@ def test_epochs_without_records_come_along() -> None:
 
 
 def test_producers_come_along_whose_batches_are_gone() -> None:
-    world = World()
+    world = FutureReplicasWorld()
     world.produce(b"0", producer_id=9, producer_epoch=0, base_sequence=0)
     for index in range(1, 100):
         world.produce(b"%d" % index)
@@ -555,7 +555,7 @@ def test_the_cleaner_goes_on_after_a_move() -> None:
     assert world.logs.cleaner.may_delete(world.log)
 
 
-def several(partitions: int) -> tuple[World, list[TopicPartition]]:
+def several(partitions: int) -> tuple[FutureReplicasWorld, list[TopicPartition]]:
     """Partitions that one thread copies, each in one piece."""
     world = filled(10, settings={"num.replica.alter.log.dirs.threads": "1"})
     found = [TP]
@@ -576,7 +576,7 @@ def several(partitions: int) -> tuple[World, list[TopicPartition]]:
     return world, found
 
 
-def finish(world: World, moving: list[TopicPartition]) -> None:
+def finish(world: FutureReplicasWorld, moving: list[TopicPartition]) -> None:
     moves = world.manager.future_replicas.moves
     for _ in range(1000):
         if not moves:
@@ -653,7 +653,7 @@ def test_a_replica_that_was_given_back_is_made_in_a_directory_that_works() -> No
 
 
 def test_the_controller_hears_where_a_replica_was_made() -> None:
-    world = World(directory=UUID(int=0))
+    world = FutureReplicasWorld(directory=UUID(int=0))
     assert [PATHS[directory] for directory, _ in world.assigned] == [world.log.parent_directory]
 
 

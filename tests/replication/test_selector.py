@@ -48,7 +48,7 @@ def test_without_a_class_everybody_reads_from_the_leader() -> None:
     assert selector_for(RACK_AWARE) is rack_aware
 
 
-class World:
+class SelectorWorld:
     """Broker 1 leads in rack1; 2 and 3 follow, each in a rack of its own. Five records are everywhere."""
 
     def __init__(self, **config: str) -> None:
@@ -103,35 +103,35 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World(replica_selector_class=RACK_AWARE)
+def world() -> SelectorWorld:
+    return SelectorWorld(replica_selector_class=RACK_AWARE)
 
 
 ELSEWHERE = (2, False)
 HERE = (-1, True)
 
 
-def test_a_consumer_is_sent_to_its_rack_at_once(world: World) -> None:
+def test_a_consumer_is_sent_to_its_rack_at_once(world: SelectorWorld) -> None:
     assert world.read("rack2") == ELSEWHERE
     assert world.read("rack3", max_wait_ms=500) == (3, False)
     assert world.read("rack1") == world.read("rack9") == world.read("") == HERE
 
 
 def test_without_the_selector_everybody_reads_here() -> None:
-    assert World().read("rack2") == HERE
+    assert SelectorWorld().read("rack2") == HERE
 
 
-def test_a_consumer_that_knows_nothing_of_it_reads_here(world: World) -> None:
+def test_a_consumer_that_knows_nothing_of_it_reads_here(world: SelectorWorld) -> None:
     assert world.read("rack2", version=10) == HERE
     assert world.read("rack2", version=11) == ELSEWHERE
 
 
-def test_who_is_not_in_sync_is_not_preferred(world: World) -> None:
+def test_who_is_not_in_sync_is_not_preferred(world: SelectorWorld) -> None:
     world.broker.apply(PartitionChangeRecord(partition_id=0, topic_id=world.id, isr=[1, 3]))
     assert world.read("rack2") == HERE
 
 
-def test_who_lacks_the_offset_is_not_preferred(world: World) -> None:
+def test_who_lacks_the_offset_is_not_preferred(world: SelectorWorld) -> None:
     world.append()
     world.replicated(3, 6)
     state = FetchRequest.ReplicaState(replica_id=-2)
@@ -143,32 +143,32 @@ def test_who_lacks_the_offset_is_not_preferred(world: World) -> None:
     assert world.read("rack2", 4, max_wait_ms=0) == ELSEWHERE
 
 
-def test_who_is_fenced_or_not_on_the_listener_is_not_preferred(world: World) -> None:
+def test_who_is_fenced_or_not_on_the_listener_is_not_preferred(world: SelectorWorld) -> None:
     world.register(2, listener="OTHER", fenced=False)
     assert world.read("rack2") == HERE
     world.register(3, listener="PLAINTEXT", fenced=True)
     assert world.read("rack3") == HERE
 
 
-def test_a_client_of_another_epoch_hears_of_that_first(world: World) -> None:
+def test_a_client_of_another_epoch_hears_of_that_first(world: SelectorWorld) -> None:
     [topic] = world.ask(0, 17, rack_id="rack2", leader_epoch=7).responses
     assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_followers_are_never_sent_elsewhere(world: World) -> None:
+def test_followers_are_never_sent_elsewhere(world: SelectorWorld) -> None:
     state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=200)
     [topic] = world.ask(0, 17, rack_id="rack2", replica_state=state).responses
     assert (topic.partitions[0].preferred_read_replica, bool(records_view(topic.partitions[0].records))) == HERE
 
 
-def test_within_a_session_it_is_told_each_time(world: World) -> None:
+def test_within_a_session_it_is_told_each_time(world: SelectorWorld) -> None:
     first = world.ask(0, 17, rack_id="rack2", session_epoch=0)
     for epoch in (1, 2):
         answer = world.ask(0, 17, rack_id="rack2", session_id=first.session_id, session_epoch=epoch, topics=[], max_wait_ms=500)
         assert [partition.preferred_read_replica for topic in answer.responses for partition in topic.partitions] == [2]
 
 
-def test_a_follower_serves_who_was_sent_to_it(world: World) -> None:
+def test_a_follower_serves_who_was_sent_to_it(world: SelectorWorld) -> None:
     world.broker.apply(PartitionChangeRecord(partition_id=0, topic_id=world.id, leader=2))
     [topic] = world.ask(0, 17, rack_id="rack1", leader_epoch=1).responses
     [partition] = topic.partitions

@@ -12,45 +12,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joserfc import jws
 from joserfc.jwk import ECKey, RSAKey
 
 from odradek.base.errors import ConfigError
-from odradek.security.sasl.bearer_tokens import PublicKeys, Rules, UnsecuredRules, unsecured_rules, validate_signed, validate_unsecured
+from odradek.security.sasl.bearer_tokens import PublicKeys, Rules, UnsecuredRules, unsecured_rules, validate_unsecured
 from odradek.security.sasl.client import OAuthBearerClient, OAuthToken
 from odradek.security.sasl.errors import SaslError, SaslRefused
 from odradek.security.sasl.oauthbearer import BearerToken, OAuthBearerServer, TokenRefused
+from tests.security.bearer_support import EC, NOW, RSA, RULES, claims, key_set, missing, part, signed, unsigned, validate
 
-NOW = 1_700_000_000
-RSA = RSAKey.generate_key(2048, {"kid": "rsa"})
-EC = ECKey.generate_key("P-256", {"kid": "ec"})
 STRANGER = RSAKey.generate_key(2048, {"kid": "rsa"})
-
-
-def key_set(*keys: RSAKey | ECKey) -> PublicKeys:
-    return PublicKeys(json.dumps({"keys": [each.as_dict(private=False) for each in keys]}))
-
-
-KEYS = key_set(RSA, EC)
-
-
-def claims(**changed: Any) -> dict[str, Any]:
-    all_ = {"sub": "alice", "iat": NOW - 10, "exp": NOW + 100, "iss": "https://issuer", "aud": "kafka", "scope": "read write"}
-    return {name: value for name, value in {**all_, **changed}.items() if value is not None}
-
-
-def signed(key: RSAKey | ECKey = RSA, alg: str = "RS256", header: dict[str, Any] | None = None, **changed: Any) -> str:
-    head = {"alg": alg, "kid": key.kid, **(header or {})}
-    protected = {name: value for name, value in head.items() if value is not None}
-    return jws.serialize_compact(protected, json.dumps(claims(**changed)), key, algorithms=[alg])
-
-
-RULES = Rules("https://issuer", ("kafka",))
-missing: list[str] = []
-
-
-def validate(token: str, rules: Rules = RULES, keys: PublicKeys = KEYS) -> BearerToken:
-    return validate_signed(token, keys, rules, NOW, missing.append)
 
 
 SIGNED = signed()
@@ -108,14 +79,6 @@ def test_without_an_expected_audience_a_token_must_name_none() -> None:
     assert validate(signed(aud=None, iss=None), free).principal == "alice"
     with pytest.raises(TokenRefused, match="another audience"):
         validate(signed(), free)
-
-
-def part(value: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
-
-
-def unsigned(alg: object = "none", **header: Any) -> str:
-    return f"{part({'alg': alg, **header})}.{part(claims())}."
 
 
 def with_other_claims() -> str:

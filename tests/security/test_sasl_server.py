@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from odradek.security.sasl.client import PlainClient
 from odradek.security.sasl.errors import SaslError, SaslRefused
-from odradek.security.sasl.scram import MIN_ITERATIONS, ScramKeys, keys_of, salted_password
+from odradek.security.sasl.scram import ScramKeys, keys_of, salted_password
 from odradek.security.sasl.scram_client import ScramClient
 from odradek.security.sasl.scram_server import ScramServer
 from odradek.security.sasl.server import Identity, PlainServer
+from tests.security.sasl_support import finals, made, other_nonce, server_of
 
 USERS = {"alice": "secret", "zoë": "pässwörd"}
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -54,15 +55,6 @@ def test_plain_takes_the_name_as_authorization_id() -> None:
     server = PlainServer(USERS)
     server.answer(b"alice\0alice\0secret")
     assert server.identity == Identity("alice")
-
-
-def made(mechanism: str = "SCRAM-SHA-256", password: str = "pencil", iterations: int = MIN_ITERATIONS) -> ScramKeys:
-    salt = b"salt of a user"
-    return keys_of(mechanism, salted_password(mechanism, password, salt, iterations), salt, iterations)
-
-
-def server_of(users: dict[str, ScramKeys], mechanism: str = "SCRAM-SHA-256") -> ScramServer:
-    return ScramServer(mechanism, users.get, "of-the-server")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -122,17 +114,6 @@ def test_scram_refuses_another_authorization_id() -> None:
 def test_scram_refuses_a_credential_of_few_iterations() -> None:
     with pytest.raises(SaslError, match="4095 iterations"):
         server_of({"user": made(iterations=4095)}).answer(b"n,,n=user,r=nonce")
-
-
-def finals(server: ScramServer, password: str = "pencil", name: str = "user") -> bytes:
-    client = ScramClient("SCRAM-SHA-256", name, password, "nonce")
-    final = client.answer(server.answer(client.first()))
-    assert final is not None
-    return final
-
-
-def other_nonce(final: bytes) -> bytes:
-    return final.replace(b"r=nonceof-the-server", b"r=nonce")
 
 
 def longer_nonce(final: bytes) -> bytes:

@@ -16,7 +16,7 @@ from odradek.protocol.messages.metadata_records import FeatureLevelRecord, Parti
 from odradek.server.cluster.assignments import MOST_IN_A_REQUEST, AssignmentsManager
 from odradek.server.cluster.channel import InterBrokerChannel
 from tests.clock import ManualClock
-from tests.server.test_registration import FakeChannel
+from tests.server.registration_support import FakeChannel
 
 TOPIC = UUID(int=77 << 64)
 A, B, C = (UUID(int=(5 << 64) + number) for number in (1, 2, 3))
@@ -42,7 +42,7 @@ def image(directory: UUID = A, *, level: int = 20) -> MetadataImage:
     return delta.apply(MetadataProvenance(5, 1, 0))
 
 
-class World:
+class AssignmentsWorld:
     def __init__(self, level: int = 20) -> None:
         self.clock = ManualClock()
         self.channel = FakeChannel()
@@ -79,7 +79,7 @@ def partition(number: int) -> TopicIdPartition:
 
 
 def test_what_comes_together_goes_together() -> None:
-    world = World()
+    world = AssignmentsWorld()
     done = [world.manager.assign(partition(number), B) for number in (0, 1)]
     world.clock.run_due()
     request = world.answer()
@@ -92,7 +92,7 @@ def test_what_comes_together_goes_together() -> None:
 
 
 def test_what_the_metadata_has_is_not_sent() -> None:
-    world = World()
+    world = AssignmentsWorld()
     assert world.manager.assign(partition(0), A).done is False
     unknown = world.manager.assign(TopicIdPartition(UUID(int=1), "gone", 0), B)
     world.clock.run_due()
@@ -102,7 +102,7 @@ def test_what_the_metadata_has_is_not_sent() -> None:
 
 @pytest.mark.parametrize("answered", ["before", "after", "failed"])
 def test_a_replica_is_assigned_back_although_the_metadata_does_not_show_yet_that_it_went(answered: str) -> None:
-    world = World()
+    world = AssignmentsWorld()
     world.manager.assign(partition(0), B)
     world.clock.run_due()
     if answered == "before":
@@ -122,7 +122,7 @@ def test_a_replica_is_assigned_back_although_the_metadata_does_not_show_yet_that
 
 
 def test_an_old_cluster_is_not_told() -> None:
-    world = World(level=16)
+    world = AssignmentsWorld(level=16)
     done = world.manager.assign(partition(0), B)
     world.clock.run_due()
     assert done.done
@@ -131,7 +131,7 @@ def test_an_old_cluster_is_not_told() -> None:
 
 @pytest.mark.parametrize("how", ["no answer", "refused", "one refused"])
 def test_failures_are_sent_again(how: str) -> None:
-    world = World()
+    world = AssignmentsWorld()
     done = world.manager.assign(partition(0), B)
     for _ in range(3):
         world.clock.advance_s(15)
@@ -150,7 +150,7 @@ def test_failures_are_sent_again(how: str) -> None:
 
 
 def test_pauses_grow_while_the_controller_refuses_and_are_short_again_after_it_took_something() -> None:
-    world = World()
+    world = AssignmentsWorld()
     world.manager.assign(partition(0), B)
     world.clock.advance_s(0)
     for following in (C, B):
@@ -167,7 +167,7 @@ def test_pauses_grow_while_the_controller_refuses_and_are_short_again_after_it_t
 
 
 def test_one_of_several_that_is_refused_is_sent_again_alone() -> None:
-    world = World()
+    world = AssignmentsWorld()
     first, second = world.manager.assign(partition(0), B), world.manager.assign(partition(1), B)
     world.clock.advance_s(0)
     world.answer(ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -179,7 +179,7 @@ def test_one_of_several_that_is_refused_is_sent_again_alone() -> None:
 
 
 def test_a_newer_wish_is_not_undone_by_the_refusal_of_the_one_before() -> None:
-    world = World()
+    world = AssignmentsWorld()
     first = world.manager.assign(partition(0), B)
     world.clock.advance_s(0)
     second = world.manager.assign(partition(0), C)
@@ -193,7 +193,7 @@ def test_a_newer_wish_is_not_undone_by_the_refusal_of_the_one_before() -> None:
 
 
 def test_a_replica_that_goes_while_the_controller_refuses_is_told_of_no_more() -> None:
-    world = World()
+    world = AssignmentsWorld()
     done = world.manager.assign(partition(0), B)
     world.clock.advance_s(0)
     world.answer(error=ErrorCode.NOT_CONTROLLER)
@@ -205,7 +205,7 @@ def test_a_replica_that_goes_while_the_controller_refuses_is_told_of_no_more() -
 
 @pytest.mark.parametrize("other", [True, False])
 def test_a_replica_that_went_and_came_back_is_told_of_again(other: bool) -> None:
-    world = World()
+    world = AssignmentsWorld()
     for epoch in (10, 20):
         world.manager.assign(partition(0), B)
         world.clock.run_due()
@@ -220,7 +220,7 @@ def test_a_replica_that_went_and_came_back_is_told_of_again(other: bool) -> None
 
 
 def test_the_last_wish_counts() -> None:
-    world = World()
+    world = AssignmentsWorld()
     first = world.manager.assign(partition(0), B)
     world.clock.run_due()
     second = world.manager.assign(partition(0), A)
@@ -234,7 +234,7 @@ def test_the_last_wish_counts() -> None:
 
 
 def test_more_than_a_request_holds_goes_in_several_one_after_the_other() -> None:
-    world = World()
+    world = AssignmentsWorld()
     delta = MetadataDelta(world.image)
     for number in range(2, 3000):
         delta.replay(PartitionRecord(partition_id=number, topic_id=TOPIC, replicas=[1], isr=[1], leader=1, directories=[A]))
@@ -252,7 +252,7 @@ def test_more_than_a_request_holds_goes_in_several_one_after_the_other() -> None
 
 
 def test_a_wish_that_comes_during_a_request_waits_for_its_answer() -> None:
-    world = World()
+    world = AssignmentsWorld()
     world.manager.assign(partition(0), B)
     world.clock.run_due()
     later = world.manager.assign(partition(1), B)
@@ -266,7 +266,7 @@ def test_a_wish_that_comes_during_a_request_waits_for_its_answer() -> None:
 
 
 def test_an_assignment_that_follows_another_waits_with_those_that_failed() -> None:
-    world = World()
+    world = AssignmentsWorld()
     world.manager.assign(partition(0), B).add_callback(lambda _: world.manager.assign(partition(0), C))
     world.manager.assign(partition(1), B)
     world.clock.run_due()
@@ -281,7 +281,7 @@ def test_an_assignment_that_follows_another_waits_with_those_that_failed() -> No
 
 
 def test_an_assignment_is_not_lost_that_replaces_another_while_a_request_is_made() -> None:
-    world = World()
+    world = AssignmentsWorld()
     last = []
     world.manager.assign(partition(0), A).add_callback(lambda _: last.append(world.manager.assign(partition(1), B)))
     world.manager.assign(partition(1), A)
@@ -292,7 +292,7 @@ def test_an_assignment_is_not_lost_that_replaces_another_while_a_request_is_made
 
 
 def test_nothing_is_sent_once_closed() -> None:
-    world = World()
+    world = AssignmentsWorld()
     world.manager.assign(partition(0), B)
     world.manager.close()
     world.clock.advance_s(60)
@@ -300,7 +300,7 @@ def test_nothing_is_sent_once_closed() -> None:
 
 
 def test_what_is_refused_after_the_close_is_not_sent_again() -> None:
-    world = World()
+    world = AssignmentsWorld()
     world.manager.assign(partition(0), B)
     world.clock.run_due()
     world.manager.close()

@@ -19,19 +19,19 @@ from odradek.security.resources import Operation, ResourceType
 from odradek.server.security import audit
 from odradek.testing.simulation.broker import SimulatedBroker
 from odradek.testing.simulation.loop import SimulatedLoop, run
-from tests.handlers.access_world import SETTINGS, World, in_world
+from tests.handlers.access_world import SETTINGS, AccessWorld, in_world
 
 READ = Check(Operation.READ, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 BEAT = request_class(ApiKey.HEARTBEAT)(group_id=G1, generation_id=1, member_id="nobody")
 
 
-async def beat(world: World, principal: Principal) -> ErrorCode:
+async def beat(world: AccessWorld, principal: Principal) -> ErrorCode:
     answer = await world.ask(ApiKey.HEARTBEAT, 4, BEAT, principal)
     return ErrorCode(answer.error_code)
 
 
 def test_acls_hold_at_once_after_a_restart_and_until_they_are_deleted() -> None:
-    async def story(world: World) -> None:
+    async def story(world: AccessWorld) -> None:
         alice = await world.client([READ], [])
         nobody = Principal("User", "nobody")
         for _ in range(2):
@@ -60,7 +60,7 @@ def test_acls_hold_at_once_after_a_restart_and_until_they_are_deleted() -> None:
 
 
 def test_a_pattern_finds_no_topic_that_the_client_may_not_describe() -> None:
-    async def story(world: World) -> None:
+    async def story(world: AccessWorld) -> None:
         message: Any = request_class(ApiKey.CREATE_ACLS)
         one = message.AclCreation(
             resource_type=2, resource_name=T1, resource_pattern_type=3, principal="User:bob", host="*", operation=8, permission_type=3
@@ -92,7 +92,7 @@ def test_a_pattern_finds_no_topic_that_the_client_may_not_describe() -> None:
 
 
 def test_only_brokers_look_for_share_coordinators() -> None:
-    async def story(world: World) -> None:
+    async def story(world: AccessWorld) -> None:
         request = request_class(ApiKey.FIND_COORDINATOR)(key_type=2, coordinator_keys=[f"{G1}:{'A' * 22}:0"])
 
         async def code(checks: list[Check]) -> int:
@@ -111,7 +111,7 @@ class TestAudit:
         return [(record.levelno, record.getMessage()) for record in caplog.records if record.name == "kafka.authorizer.logger"]
 
     def test_who_is_denied_is_said_and_at_debug_who_is_allowed(self, caplog: pytest.LogCaptureFixture) -> None:
-        async def story(world: World) -> None:
+        async def story(world: AccessWorld) -> None:
             alice = await world.client([READ], [])
             for level in (logging.INFO, logging.DEBUG):
                 caplog.set_level(level, "kafka.authorizer.logger")
@@ -145,7 +145,7 @@ class TestAudit:
         """A client chooses the names of groups; what waits is given back, so that the next are written."""
         monkeypatch.setattr(audit, "MOST_BYTES", 300_000)
 
-        async def story(world: World) -> None:
+        async def story(world: AccessWorld) -> None:
             caplog.set_level(logging.INFO, "kafka.authorizer.logger")
             groups: Any = request_class(ApiKey.DESCRIBE_GROUPS)
             mallory = Principal("User", "mallory\nforged")
@@ -172,7 +172,7 @@ class TestAudit:
     ) -> None:
         monkeypatch.setattr(audit, "MOST_WAITING", 3)
 
-        async def story(world: World) -> None:
+        async def story(world: AccessWorld) -> None:
             caplog.set_level(logging.INFO, "kafka.authorizer.logger")
             caplog.clear()
             topics: Any = request_class(ApiKey.LIST_OFFSETS)

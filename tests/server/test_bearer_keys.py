@@ -24,8 +24,8 @@ from odradek.server.security.bearer_keys import BearerKeys
 from odradek.server.start.process import run_loop
 from odradek.server.upkeep.jobs import Jobs
 from tests.clock import ManualClock
-from tests.network.support import until
-from tests.security.test_bearer_tokens import RSA, key_set, part
+from tests.security.bearer_support import RSA, key_set, part
+from tests.waiting import until
 
 OTHER = RSAKey.generate_key(2048, {"kid": "other"})
 TOKEN = f"{part({'alg': 'RS256', 'kid': 'other'})}.{part({})}.AAAA"

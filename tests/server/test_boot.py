@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
-from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, StorageError
 from odradek.config.broker import standalone_config
 from odradek.controller.format import format_storage
-from odradek.network.transport import ClientConnection, dial
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.server.cluster.lifecycle import TRANSITIONS, BrokerState, BrokerStateMachine, IllegalTransition
@@ -25,36 +22,8 @@ from odradek.server.step import StartError, Step
 from odradek.server.upkeep.tasks import RunTasks
 from odradek.storage.meta_properties import NotFormatted
 from odradek.testing.simulation.disk import VirtualDisk
-from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
-
-DATA = "/data"
-
-
-def make_broker(loop: SimulatedLoop, disk: VirtualDisk, seed: int = 1, **overrides: str) -> Broker:
-    settings = {"log.dirs": DATA, **{key.replace("_", "."): value for key, value in overrides.items()}}
-    return Broker(
-        standalone_config(settings), disk=disk, clock=SimulatedClock(loop), rng=random.Random(seed), loop=loop, format_if_empty=True
-    )
-
-
-async def connect(loop: SimulatedLoop, broker: Broker) -> ClientConnection:
-    return await dial("127.0.0.1", broker.port(), clock=broker.clock, client_id="test", loop=loop)
-
-
-async def result(loop: SimulatedLoop, deferred: Deferred[Any]) -> Any:
-    future = loop.create_future()
-    deferred.add_callback(lambda done: future.set_exception(done.error) if done.error else future.set_result(done.result()))
-    return await future
-
-
-async def create_topic(loop: SimulatedLoop, broker: Broker, name: str) -> int:
-    connection = await connect(loop, broker)
-    request = CreateTopicsRequest(
-        topics=[CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=5000
-    )
-    response: CreateTopicsResponse = await result(loop, connection.request(request, CreateTopicsResponse, 7))
-    connection.close()
-    return response.topics[0].error_code
+from odradek.testing.simulation.loop import SimulatedLoop, run
+from tests.server.boot_support import DATA, connect, create_topic, make_broker, result
 
 
 async def topic_names(loop: SimulatedLoop, broker: Broker) -> list[str | None]:

@@ -58,7 +58,7 @@ class LocalDispatcher:
         return None, Deferred()
 
 
-class World:
+class ChannelWorld:
     def __init__(self, controller: Address | None = THERE) -> None:
         self.clock = ManualClock()
         self.peers = FakePeers()
@@ -92,14 +92,14 @@ class World:
     ],
 )
 def test_what_may_wait_long_has_a_line_of_its_own(destination: int, request_: Message, purpose: str) -> None:
-    world = World()
+    world = ChannelWorld()
     world.send(destination, request_, 3, timeout_s=7)
     address = THERE if destination == TO_CONTROLLER else Address(2, "two", 9092)
     assert world.peers.sent == [(address, purpose, 3, 7)]
 
 
 def test_a_broker_that_nobody_knows_cannot_be_asked() -> None:
-    world = World()
+    world = ChannelWorld()
     answer = world.send(3, AddPartitionsToTxnRequest())
     assert isinstance(answer.error, KafkaError)
     assert answer.error.code is ErrorCode.BROKER_NOT_AVAILABLE
@@ -107,7 +107,7 @@ def test_a_broker_that_nobody_knows_cannot_be_asked() -> None:
 
 
 def test_this_node_is_asked_on_the_listener_of_the_role_that_answers() -> None:
-    world = World(HERE)
+    world = ChannelWorld(HERE)
     world.send(TO_CONTROLLER, AllocateProducerIdsRequest())
     world.send(1, AddPartitionsToTxnRequest(), 4)
     world.clock.advance_s(0)
@@ -117,7 +117,7 @@ def test_this_node_is_asked_on_the_listener_of_the_role_that_answers() -> None:
 
 
 def test_news_of_a_controller_move_what_waits_on_the_next_turn() -> None:
-    world = World(None)
+    world = ChannelWorld(None)
     answer = world.send(TO_CONTROLLER, AllocateProducerIdsRequest())
     world.controller = THERE
     world.channel.controller_changed()
@@ -129,7 +129,7 @@ def test_news_of_a_controller_move_what_waits_on_the_next_turn() -> None:
 
 
 def test_after_the_close_nothing_is_sent() -> None:
-    world = World(None)
+    world = ChannelWorld(None)
     waiting = world.send(TO_CONTROLLER, AllocateProducerIdsRequest())
     world.channel.close()
     for answer in (waiting, world.send(2, AddPartitionsToTxnRequest()), world.send(TO_CONTROLLER, AllocateProducerIdsRequest())):

@@ -20,7 +20,7 @@ OVERRIDES = "max.connections.per.ip.overrides"
 HOSTS = {"one.example": ["10.0.0.1"], "both.example": ["10.0.0.2", "2001:db8::2", "fe80::1%eth0"]}
 
 
-class World:
+class ConnectionCountsWorld:
     def __init__(self, overrides: str = "") -> None:
         self.config = DynamicBrokerConfig(standalone_config({OVERRIDES: overrides} if overrides else {}))
         self.acceptor: Any = SimpleNamespace(limits=None)
@@ -45,7 +45,7 @@ def _names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_addresses_are_compared_as_addresses() -> None:
-    world = World()
+    world = ConnectionCountsWorld()
     world.set("::1:1, 2001:DB8::7:2 ,[2001:db8::8]:3,::ffff:10.0.0.9:4,10.0.0.5:5")
     assert world.jobs.held == []
     hosts = ("0:0:0:0:0:0:0:1", "2001:db8:0:0:0:0:0:7", "2001:db8:0:0:0:0:0:8", "10.0.0.9", "10.0.0.5", "10.0.0.6")
@@ -53,7 +53,7 @@ def test_addresses_are_compared_as_addresses() -> None:
 
 
 def test_names_of_the_file_hold_from_the_start() -> None:
-    world = World("one.example:1,both.example:2,10.0.0.5:5")
+    world = ConnectionCountsWorld("one.example:1,both.example:2,10.0.0.5:5")
     looking = world.counts.resolve()
     world.jobs.do()
     assert all(each.done and each.error is None for each in looking)
@@ -63,7 +63,7 @@ def test_names_of_the_file_hold_from_the_start() -> None:
 
 @pytest.mark.parametrize("name", ["no.such.example", "nameless\x1b[2K"])
 def test_a_name_without_an_address_ends_the_start(name: str) -> None:
-    world = World(f"{name}:1")
+    world = ConnectionCountsWorld(f"{name}:1")
     (looking,) = world.counts.resolve()
     world.jobs.do()
     with pytest.raises(ConfigError, match=rf"^{OVERRIDES}: the host name .* has no address: Name or service not known$") as refused:
@@ -73,7 +73,7 @@ def test_a_name_without_an_address_ends_the_start(name: str) -> None:
 
 def test_names_come_and_go_at_run_time(caplog: pytest.LogCaptureFixture) -> None:
     """Also while they are looked up: an answer that comes late is about what holds then."""
-    world = World()
+    world = ConnectionCountsWorld()
     for _ in range(2):
         world.set("one.example:1,no.such.example:3,10.0.0.5:5")
         assert world.allowed("10.0.0.1", "10.0.0.5") == [UNLIMITED, 5]

@@ -25,7 +25,7 @@ TWO = {
 }
 
 
-class World:
+class ConnectionRatesWorld:
     def __init__(self, **config: str) -> None:
         self.acceptor: Any = SimpleNamespace(admission=Admission(ManualClock()))
         self.config = DynamicBrokerConfig(standalone_config({"node.id": "1", "log.dirs": "/data", **config}))
@@ -41,32 +41,32 @@ class World:
 
 
 def test_nothing_is_limited_at_first() -> None:
-    world = World()
+    world = ConnectionRatesWorld()
     assert world.acceptor.admission.rates is None
 
 
 def test_the_rate_of_the_broker_holds_on_its_listeners_and_apart_on_those_of_controllers() -> None:
-    world = World(**{RATE: "3"})
+    world = ConnectionRatesWorld(**{RATE: "3"})
     assert [world.at_once(), world.at_once("CONTROLLER", CONTROLLER)] == [30, 30]
 
 
 def test_windows_are_those_of_the_configuration() -> None:
-    assert World(**{RATE: "3", "quota.window.num": "3", "quota.window.size.seconds": "2"}).at_once() == 12
+    assert ConnectionRatesWorld(**{RATE: "3", "quota.window.num": "3", "quota.window.size.seconds": "2"}).at_once() == 12
 
 
 def test_a_listener_may_have_a_rate_of_its_own() -> None:
-    world = World(**TWO, **{"listener.name.out." + RATE: "2"})
+    world = ConnectionRatesWorld(**TWO, **{"listener.name.out." + RATE: "2"})
     assert [world.at_once("OUT"), world.at_once("IN")] == [20, 100]
 
 
 def test_the_rate_of_the_broker_does_not_hold_between_brokers() -> None:
-    world = World(**TWO, **{RATE: "2", "listener.name.in." + RATE: "5"})
+    world = ConnectionRatesWorld(**TWO, **{RATE: "2", "listener.name.in." + RATE: "5"})
     assert world.acceptor.admission.protected == "IN"
     assert [world.at_once("OUT"), world.at_once("IN")] == [20, 50]
 
 
 def test_rates_change_while_the_broker_runs() -> None:
-    world = World(**TWO)
+    world = ConnectionRatesWorld(**TWO)
     assert world.config.update({RATE: "4"}, {}) == []
     assert world.at_once("OUT") == 40
     assert world.config.update({RATE: "4", "listener.name.out." + RATE: "1"}, {}) == []
@@ -76,7 +76,7 @@ def test_rates_change_while_the_broker_runs() -> None:
 
 
 def test_addresses_have_the_quotas_of_the_metadata() -> None:
-    world = World()
+    world = ConnectionRatesWorld()
     world.limits.addresses({(("ip", "10.0.0.1"),): {"connection_creation_rate": 1.0}})
     assert [world.at_once(), world.at_once(host="10.0.0.2")] == [10, 100]
     world.limits.addresses({(("user", "u"),): {"producer_byte_rate": 1.0}})
@@ -93,7 +93,7 @@ class Limits:
     """Rates of the broker, of a listener, of addresses and of all other addresses are set and taken back in any order."""
 
     def __init__(self) -> None:
-        self.world = World(**TWO)
+        self.world = ConnectionRatesWorld(**TWO)
         self.set: dict[str, int] = {}
         self.quotas: dict[str | None, int] = {}
         self.hours = 1

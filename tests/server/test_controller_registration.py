@@ -20,13 +20,13 @@ from odradek.server.cluster.registration import AdvertisedListener
 from odradek.testing.simulation.disk import VirtualDisk
 from odradek.testing.simulation.loop import SimulatedLoop, run
 from tests.clock import ManualClock
-from tests.server.test_boot import create_topic, make_broker, result
-from tests.server.test_registration import FakeChannel
+from tests.server.boot_support import create_topic, make_broker, result
+from tests.server.registration_support import FakeChannel
 
 INCARNATION = UUID(int=77)
 
 
-class World:
+class ControllerRegistrationWorld:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.channel = FakeChannel()
@@ -47,7 +47,7 @@ def image(metadata_version: int = 30, incarnation_id: UUID | None = None) -> Met
 
 
 def test_it_registers_once_and_again_when_the_registration_is_another_ones() -> None:
-    world = World()
+    world = ControllerRegistrationWorld()
     world.publish(image())
     request = cast(ControllerRegistrationRequest, world.channel.answer(ControllerRegistrationResponse()))
     assert (request.controller_id, request.incarnation_id) == (3, INCARNATION)
@@ -62,7 +62,7 @@ def test_it_registers_once_and_again_when_the_registration_is_another_ones() -> 
 
 
 def test_an_old_metadata_version_has_no_registrations() -> None:
-    world = World()
+    world = ControllerRegistrationWorld()
     old = image(metadata_version=14)
     world.publish(old)
     assert world.channel.sent == []
@@ -71,7 +71,7 @@ def test_an_old_metadata_version_has_no_registrations() -> None:
 
 
 def test_a_refused_registration_is_sent_again_with_longer_and_longer_pauses() -> None:
-    world = World()
+    world = ControllerRegistrationWorld()
     world.publish(image())
     pauses: list[float] = []
     for number in range(13):
@@ -89,7 +89,7 @@ def test_a_refused_registration_is_sent_again_with_longer_and_longer_pauses() ->
 
 
 def test_pauses_are_short_again_after_a_registration() -> None:
-    world = World()
+    world = ControllerRegistrationWorld()
     world.publish(image())
     for incarnation in (UUID(int=78), UUID(int=79)):
         pauses = list[float]()
@@ -106,7 +106,7 @@ def test_pauses_are_short_again_after_a_registration() -> None:
 
 
 def test_nothing_is_sent_after_stop() -> None:
-    world = World()
+    world = ControllerRegistrationWorld()
     world.publish(image())
     world.channel.fail()
     world.registrar.stop()

@@ -6,53 +6,12 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.network.peers import Address
-from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.protocol.schema import Message
-from odradek.server.cluster.controller_requests import ControllerRequests
-from tests.clock import ManualClock
-
-FIRST, SECOND = Address(1, "one", 9093), Address(2, "two", 9093)
-BEAT = BrokerHeartbeatRequest(broker_id=3)
-OK = BrokerHeartbeatResponse()
-NOT_CONTROLLER = BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)
-
-
-class World:
-    def __init__(self, controller: Address | None = FIRST) -> None:
-        self.clock = ManualClock()
-        self.controller = controller
-        self.sent: list[tuple[Address, float, Deferred[Message]]] = []
-        """(to whom, time limit, the answer) of each attempt."""
-        self.requests = ControllerRequests(self.clock, lambda: self.controller, self._send, attempt_timeout_s=30)
-
-    def _send(self, controller: Address, request: Message, version: int, timeout_s: float) -> Deferred[Message]:
-        assert (request, version) == (BEAT, 1)
-        self.sent.append((controller, timeout_s, Deferred()))
-        return self.sent[-1][2]
-
-    def send(self, timeout_s: float = 60.0) -> Deferred[Message]:
-        return self.requests.send(BEAT, 1, timeout_s)
-
-    def elect(self, controller: Address | None) -> None:
-        self.controller = controller
-        self.requests.controller_changed()
-
-    @property
-    def asked(self) -> list[Address]:
-        return [controller for controller, _, _ in self.sent]
-
-    def fail(self, code: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
-        self.sent[-1][2].fail(KafkaError(code, "made to fail"))
-
-
-def code(deferred: Deferred[Message]) -> ErrorCode:
-    assert isinstance(deferred.error, KafkaError)
-    return deferred.error.code
+from tests.server.controller_support import FIRST, NOT_CONTROLLER, OK, SECOND, ControllerRequestsWorld, code
 
 
 def test_the_controller_answers() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     answer = world.send()
     world.sent[0][2].complete(OK)
     assert answer.result() is OK
@@ -62,7 +21,7 @@ def test_the_controller_answers() -> None:
 
 
 def test_without_a_controller_it_waits_and_goes_out_as_soon_as_one_is_known() -> None:
-    world = World(None)
+    world = ControllerRequestsWorld(None)
     answer = world.send()
     world.clock.advance_s(20)
     assert world.sent == []
@@ -73,7 +32,7 @@ def test_without_a_controller_it_waits_and_goes_out_as_soon_as_one_is_known() ->
 
 
 def test_a_controller_whose_address_becomes_known_without_an_election_is_found() -> None:
-    world = World(None)
+    world = ControllerRequestsWorld(None)
     world.send()
     world.controller = FIRST
     world.clock.advance_s(0.5)
@@ -82,7 +41,7 @@ def test_a_controller_whose_address_becomes_known_without_an_election_is_found()
 
 def test_it_is_sent_again_when_nobody_can_have_answered() -> None:
     for code_ in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
-        world = World()
+        world = ControllerRequestsWorld()
         answer = world.send()
         world.fail(code_)
         assert not answer.done
@@ -93,7 +52,7 @@ def test_it_is_sent_again_when_nobody_can_have_answered() -> None:
 
 
 def test_who_is_no_controller_is_asked_again_in_growing_intervals_until_another_is_known() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     answer = world.send()
     for _ in range(30):
         world.sent[-1][2].complete(NOT_CONTROLLER)
@@ -111,7 +70,7 @@ def test_who_is_no_controller_is_asked_again_in_growing_intervals_until_another_
 
 def test_a_controller_that_stays_silent_is_left_for_the_next_one() -> None:
     """A stopped process keeps its connections: nothing would end the wait for it but time."""
-    world = World()
+    world = ControllerRequestsWorld()
     answer = world.send()
     world.elect(None)
     assert world.asked == [FIRST], "nobody else to ask yet"
@@ -125,7 +84,7 @@ def test_a_controller_that_stays_silent_is_left_for_the_next_one() -> None:
 
 
 def test_an_answer_of_the_former_controller_is_one() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     answer = world.send()
     world.elect(SECOND)
     world.sent[0][2].complete(OK)
@@ -136,7 +95,7 @@ def test_an_answer_of_the_former_controller_is_one() -> None:
 
 
 def test_the_same_controller_again_is_not_asked_twice() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     world.send()
     world.elect(None)
     world.elect(FIRST)
@@ -145,7 +104,7 @@ def test_the_same_controller_again_is_not_asked_twice() -> None:
 
 def test_the_deadline_ends_it_wherever_it_is() -> None:
     for controller in (None, FIRST):
-        world = World(controller)
+        world = ControllerRequestsWorld(controller)
         answer = world.send(timeout_s=5)
         world.clock.advance_s(4.9)
         assert not answer.done
@@ -159,7 +118,7 @@ def test_the_deadline_ends_it_wherever_it_is() -> None:
 
 
 def test_what_went_wrong_last_is_told_at_the_deadline() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     answer = world.send(timeout_s=5)
     while not answer.done:
         world.fail()
@@ -168,7 +127,7 @@ def test_what_went_wrong_last_is_told_at_the_deadline() -> None:
 
 
 def test_an_attempt_has_the_time_that_is_left_and_no_more_than_its_own() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     world.send(timeout_s=60)
     assert world.sent[0][1] == 30
     world.clock.advance_s(40)
@@ -178,7 +137,7 @@ def test_an_attempt_has_the_time_that_is_left_and_no_more_than_its_own() -> None
 
 
 def test_what_asking_again_does_not_mend_ends_it() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     answer = world.send()
     world.fail(ErrorCode.UNSUPPORTED_VERSION)
     assert code(answer) is ErrorCode.UNSUPPORTED_VERSION
@@ -186,14 +145,14 @@ def test_what_asking_again_does_not_mend_ends_it() -> None:
 
 
 def test_too_many_are_refused() -> None:
-    world = World(None)
+    world = ControllerRequestsWorld(None)
     waiting = [world.send() for _ in range(10_000)]
     assert code(world.send()) is ErrorCode.NETWORK_EXCEPTION
     assert not any(each.done for each in waiting)
 
 
 def test_closing_fails_what_waits_and_lets_what_is_under_way_end() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     under_way = world.send()
     world.controller = None
     waiting = world.send()
@@ -206,7 +165,7 @@ def test_closing_fails_what_waits_and_lets_what_is_under_way_end() -> None:
 
 @pytest.mark.parametrize("answered", ["failed", "not controller", "elected"])
 def test_once_closed_no_request_is_sent_again(answered: str) -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     under_way = world.send()
     world.requests.close()
     if answered == "failed":
@@ -224,7 +183,7 @@ def test_once_closed_no_request_is_sent_again(answered: str) -> None:
 
 
 def test_a_request_that_the_callback_of_a_closed_one_sends_fails() -> None:
-    world = World(None)
+    world = ControllerRequestsWorld(None)
     second: list[Deferred[Message]] = []
     world.send().add_callback(lambda _: second.append(world.send()))
     world.requests.close()

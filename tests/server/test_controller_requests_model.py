@@ -10,7 +10,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.network.peers import Address
 from odradek.protocol.schema import Message
-from tests.server.test_controller_requests import FIRST, NOT_CONTROLLER, OK, SECOND, World
+from tests.server.controller_support import FIRST, NOT_CONTROLLER, OK, SECOND, ControllerRequestsWorld
 
 TIMEOUT_S = 5.0
 LONGEST_PAUSE_S = 0.4
@@ -21,7 +21,7 @@ class Requests(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world = ControllerRequestsWorld()
         self.waiting: list[tuple[float, Deferred[Message]]] = []
         """(deadline, result) of requests that have not ended."""
         self.closed = False
@@ -87,7 +87,7 @@ TestRequests.settings = settings(max_examples=80, stateful_step_count=20)
 
 
 def test_there_is_room_again_when_requests_have_ended() -> None:
-    world = World(None)
+    world = ControllerRequestsWorld(None)
     for _ in range(2):
         waiting = [world.send(1.0) for _ in range(10_000)]
         assert not any(each.done for each in waiting)
@@ -99,7 +99,7 @@ def test_there_is_room_again_when_requests_have_ended() -> None:
 
 
 def test_pauses_are_short_again_after_another_controller_was_known() -> None:
-    world = World()
+    world = ControllerRequestsWorld()
     world.send()
     for controller in (SECOND, FIRST):
         pauses = list[float]()

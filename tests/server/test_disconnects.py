@@ -11,59 +11,19 @@ import pytest
 
 from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode, KafkaError
 from odradek.server.clock import LoopClock
 from odradek.server.cluster.disconnects import HeartbeatConnections
 from odradek.server.start.process import run_loop
-from tests.clock import ManualClock
-from tests.network.support import until
-
-
-class World:
-    """Asks the controller at once whether to fence, or when the test lets it (`held`)."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.fenced: list[tuple[int, int]] = []
-        self.held: list[Callable[[], None]] | None = None
-        self.looked_for: list[tuple[int, Deferred[bool]]] = []
-        self.connections = HeartbeatConnections(self.clock, self._fence, self._nobody_listens, 1.0, 2.0)
-
-    def _nobody_listens(self, broker_id: int) -> Deferred[bool]:
-        answer: Deferred[bool] = Deferred()
-        self.looked_for.append((broker_id, answer))
-        return answer
-
-    def beat(self, broker_id: int, broker_epoch: int, connection_id: str) -> None:
-        self.connections.arrived(connection_id)
-        self.connections.heard(broker_id, broker_epoch, connection_id)
-
-    def _fence(self, broker_id: int, broker_epoch: int, is_back: Callable[[], bool]) -> Deferred[bool]:
-        done: Deferred[bool] = Deferred()
-
-        def run() -> None:
-            if is_back():
-                done.complete(False)
-                return
-            self.fenced.append((broker_id, broker_epoch))
-            if broker_id == 9:
-                done.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
-            else:
-                done.complete(True)
-
-        if self.held is None:
-            run()
-        else:
-            self.held.append(run)
-        return done
+from tests.server.disconnect_support import DisconnectsWorld
+from tests.waiting import until
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> DisconnectsWorld:
+    return DisconnectsWorld()
 
 
-def test_a_broker_is_fenced_a_second_after_its_connection_ended(world: World) -> None:
+def test_a_broker_is_fenced_a_second_after_its_connection_ended(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.beat(2, 6, "b")
     world.clock.advance_s(1.9)
@@ -77,7 +37,7 @@ def test_a_broker_is_fenced_a_second_after_its_connection_ended(world: World) ->
     assert world.fenced == [(1, 5)]
 
 
-def test_nobody_is_fenced_before_the_next_heartbeat_is_overdue(world: World) -> None:
+def test_nobody_is_fenced_before_the_next_heartbeat_is_overdue(world: DisconnectsWorld) -> None:
     """A broker that is well may notice with its next heartbeat only that the connection has ended."""
     world.beat(1, 5, "a")
     world.clock.advance_s(0.1)
@@ -88,7 +48,7 @@ def test_nobody_is_fenced_before_the_next_heartbeat_is_overdue(world: World) -> 
     assert world.fenced == [(1, 5)]
 
 
-def test_who_comes_back_in_time_is_not(world: World) -> None:
+def test_who_comes_back_in_time_is_not(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
     world.clock.advance_s(2.4)
@@ -100,7 +60,7 @@ def test_who_comes_back_in_time_is_not(world: World) -> None:
     assert world.fenced == [(1, 5)]
 
 
-def test_the_end_of_a_connection_that_is_no_longer_used_means_nothing(world: World) -> None:
+def test_the_end_of_a_connection_that_is_no_longer_used_means_nothing(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.beat(1, 5, "b")
     world.connections.disconnected("a")
@@ -112,7 +72,7 @@ def test_the_end_of_a_connection_that_is_no_longer_used_means_nothing(world: Wor
     assert world.fenced == [(1, 5)]
 
 
-def test_a_connection_that_is_used_again_counts_again(world: World) -> None:
+def test_a_connection_that_is_used_again_counts_again(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.beat(1, 5, "b")
     world.beat(1, 5, "a")
@@ -124,7 +84,7 @@ def test_a_connection_that_is_used_again_counts_again(world: World) -> None:
     assert world.fenced == [(1, 5)]
 
 
-def test_a_life_that_beat_after_the_other_is_the_one_that_counts(world: World) -> None:
+def test_a_life_that_beat_after_the_other_is_the_one_that_counts(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.beat(1, 8, "b")
     world.connections.disconnected("b")
@@ -132,7 +92,7 @@ def test_a_life_that_beat_after_the_other_is_the_one_that_counts(world: World) -
     assert world.fenced == [(1, 8)]
 
 
-def test_who_is_no_controller_any_more_cannot_fence(world: World) -> None:
+def test_who_is_no_controller_any_more_cannot_fence(world: DisconnectsWorld) -> None:
     world.beat(9, 5, "a")
     world.connections.disconnected("a")
     world.clock.advance_s(2.6)
@@ -142,7 +102,7 @@ def test_who_is_no_controller_any_more_cannot_fence(world: World) -> None:
 # -- who did not listen may not judge ------------------------------------------------------------------------------------------------------
 
 
-def test_time_in_which_the_loop_stood_still_is_given_back(world: World) -> None:
+def test_time_in_which_the_loop_stood_still_is_given_back(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.clock.advance_s(3)
     world.connections.disconnected("a")
@@ -155,7 +115,7 @@ def test_time_in_which_the_loop_stood_still_is_given_back(world: World) -> None:
 
 
 @pytest.mark.parametrize("timers_first", [False, True])
-def test_after_a_stall_nobody_is_judged_for_as_long_again(world: World, timers_first: bool) -> None:
+def test_after_a_stall_nobody_is_judged_for_as_long_again(world: DisconnectsWorld, timers_first: bool) -> None:
     """Those who found nobody listening back off for longer and longer. The end of the connection is read with all the rest."""
     world.beat(1, 5, "a")
     world.clock.advance_s(3)
@@ -170,7 +130,9 @@ def test_after_a_stall_nobody_is_judged_for_as_long_again(world: World, timers_f
 
 
 @pytest.mark.parametrize(("runs_s", "stands_s", "judges"), [(0.4, 0.8, False), (0.8, 0.4, True), (0.2, 0.1, True)])
-def test_a_loop_that_does_little_but_stand_still_does_not_judge(world: World, runs_s: float, stands_s: float, judges: bool) -> None:
+def test_a_loop_that_does_little_but_stand_still_does_not_judge(
+    world: DisconnectsWorld, runs_s: float, stands_s: float, judges: bool
+) -> None:
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
     for _ in range(2):
@@ -186,7 +148,7 @@ def test_a_loop_that_does_little_but_stand_still_does_not_judge(world: World, ru
 
 
 @pytest.mark.parametrize("turns", range(READING_TURNS))
-def test_what_waits_in_sockets_when_the_grace_time_is_over_counts(world: World, turns: int) -> None:
+def test_what_waits_in_sockets_when_the_grace_time_is_over_counts(world: DisconnectsWorld, turns: int) -> None:
     """Loops run timers before they read."""
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
@@ -199,7 +161,7 @@ def test_what_waits_in_sockets_when_the_grace_time_is_over_counts(world: World, 
     assert world.fenced == []
 
 
-def test_a_stall_while_sockets_are_read_counts(world: World) -> None:
+def test_a_stall_while_sockets_are_read_counts(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
     world.clock.advance_s(2.4)
@@ -212,7 +174,7 @@ def test_a_stall_while_sockets_are_read_counts(world: World) -> None:
     assert world.fenced == [(1, 5)]
 
 
-def test_a_heartbeat_that_the_controller_has_before_the_question_counts(world: World) -> None:
+def test_a_heartbeat_that_the_controller_has_before_the_question_counts(world: DisconnectsWorld) -> None:
     """Its operations wait for the disk."""
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
@@ -225,7 +187,7 @@ def test_a_heartbeat_that_the_controller_has_before_the_question_counts(world: W
     assert world.fenced == []
 
 
-def test_a_heartbeat_whose_connection_has_ended_gives_the_grace_time_anew_and_no_more(world: World) -> None:
+def test_a_heartbeat_whose_connection_has_ended_gives_the_grace_time_anew_and_no_more(world: DisconnectsWorld) -> None:
     """A broker is killed while its heartbeat waits for its turn: over the connection that it had, or over its first."""
     world.beat(1, 5, "a")
     world.clock.advance_s(1.9)
@@ -240,7 +202,7 @@ def test_a_heartbeat_whose_connection_has_ended_gives_the_grace_time_anew_and_no
     assert world.fenced == [(1, 5)]
 
 
-def test_nothing_is_fenced_for_what_was_heard_under_another_leader(world: World) -> None:
+def test_nothing_is_fenced_for_what_was_heard_under_another_leader(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.beat(2, 6, "b")
     world.connections.disconnected("a")
@@ -251,7 +213,7 @@ def test_nothing_is_fenced_for_what_was_heard_under_another_leader(world: World)
     assert world.clock.pending == []
 
 
-def test_a_question_under_way_is_void_under_the_next_leader(world: World) -> None:
+def test_a_question_under_way_is_void_under_the_next_leader(world: DisconnectsWorld) -> None:
     world.held = []
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
@@ -261,7 +223,7 @@ def test_a_question_under_way_is_void_under_the_next_leader(world: World) -> Non
     assert world.fenced == []
 
 
-def test_a_connection_that_stays_counts_under_the_next_leader(world: World) -> None:
+def test_a_connection_that_stays_counts_under_the_next_leader(world: DisconnectsWorld) -> None:
     """A heartbeat came before the change and is worked off after it."""
     world.connections.arrived("a")
     world.connections.forget()
@@ -273,7 +235,7 @@ def test_a_connection_that_stays_counts_under_the_next_leader(world: World) -> N
     assert world.fenced == [(1, 5)]
 
 
-def test_connections_that_have_ended_are_not_remembered(world: World) -> None:
+def test_connections_that_have_ended_are_not_remembered(world: DisconnectsWorld) -> None:
     for number in range(100):
         connection = str(number)
         world.connections.arrived(connection)
@@ -286,7 +248,7 @@ def test_connections_that_have_ended_are_not_remembered(world: World) -> None:
 # -- brokers of which it is known that nobody listens there --------------------------------------------------------------------------------
 
 
-def test_a_broker_where_nobody_listens_is_fenced_at_once(world: World) -> None:
+def test_a_broker_where_nobody_listens_is_fenced_at_once(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.beat(2, 6, "b")
     assert world.looked_for == []
@@ -300,7 +262,7 @@ def test_a_broker_where_nobody_listens_is_fenced_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_a_broker_that_somebody_listens_for_has_its_grace_time(world: World, failed: bool) -> None:
+def test_a_broker_that_somebody_listens_for_has_its_grace_time(world: DisconnectsWorld, failed: bool) -> None:
     world.beat(1, 5, "a")
     world.clock.advance_s(1.9)
     world.connections.disconnected("a")
@@ -314,7 +276,7 @@ def test_a_broker_that_somebody_listens_for_has_its_grace_time(world: World, fai
     assert world.fenced == [(1, 5)]
 
 
-def test_who_was_heard_of_since_is_not_fenced_for_a_refused_connection(world: World) -> None:
+def test_who_was_heard_of_since_is_not_fenced_for_a_refused_connection(world: DisconnectsWorld) -> None:
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
     world.beat(1, 7, "b")
@@ -327,7 +289,7 @@ def test_who_was_heard_of_since_is_not_fenced_for_a_refused_connection(world: Wo
     assert world.fenced == [(1, 7)], "its grace time was not taken from it"
 
 
-def test_the_question_about_a_refused_connection_is_asked_anew_among_the_operations(world: World) -> None:
+def test_the_question_about_a_refused_connection_is_asked_anew_among_the_operations(world: DisconnectsWorld) -> None:
     world.held = []
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
@@ -338,7 +300,7 @@ def test_the_question_about_a_refused_connection_is_asked_anew_among_the_operati
     assert world.fenced == []
 
 
-def test_what_was_looked_for_under_a_former_leader_means_nothing(world: World) -> None:
+def test_what_was_looked_for_under_a_former_leader_means_nothing(world: DisconnectsWorld) -> None:
     world.held = []
     world.beat(1, 5, "a")
     world.connections.disconnected("a")
@@ -353,7 +315,7 @@ def test_what_was_looked_for_under_a_former_leader_means_nothing(world: World) -
     assert world.fenced == []
 
 
-def test_a_new_controller_fences_those_it_takes_over_where_nobody_listens(world: World) -> None:
+def test_a_new_controller_fences_those_it_takes_over_where_nobody_listens(world: DisconnectsWorld) -> None:
     world.beat(4, 8, "d")
     world.connections.taken_over([(1, 5), (2, 6), (3, 7), (4, 8)])
     assert [broker for broker, _ in world.looked_for] == [1, 2, 3]

@@ -35,8 +35,8 @@ from odradek.server.requests.dispatch import Dispatcher
 from odradek.server.requests.long_answers import REQUEST_BYTES, LongAnswers
 from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
-from tests.network.support import until
 from tests.server.support import bare_services, request
+from tests.waiting import until
 
 Handler = Callable[..., object]
 
@@ -279,7 +279,7 @@ def test_only_what_brokers_forward_may_come_in_an_envelope() -> None:
         assert await send(request(19, 99)) == ErrorCode.UNSUPPORTED_VERSION
         assert await send(request(19, 7), principal=None) == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
         assert await send(request(19, 7), principal=b"\0\x09junk") == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
-        assert await send(request(45, 1)) == ErrorCode.UNSUPPORTED_VERSION, "Kafka forwards it, and it is not served yet"
+        assert await send(request(45, 1)) == ErrorCode.UNSUPPORTED_VERSION, "Kafka forwards it, and it is not supported yet"
         assert await send(request(63, 0)) == ErrorCode.INVALID_REQUEST
         assert await send(request(19, 7), host=b"abc") == ErrorCode.INVALID_REQUEST
 

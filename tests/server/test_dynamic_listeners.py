@@ -9,7 +9,6 @@ import os
 import shutil
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 
+from interop.waiting import until as wait_for
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
@@ -31,11 +31,10 @@ from odradek.testing import EmbeddedBroker
 from odradek.testing.kit.temporary import free_ports
 from tests.client.certificates import Certificates
 from tests.network.stores import readers_of_files
-from tests.network.support import until
+from tests.server.listener_support import ANSWERED, API_VERSIONS, listens, login
+from tests.waiting import until
 
 BROKER = ConfigResource("broker", "1")
-API_VERSIONS, ANSWERED = bytes.fromhex("0000000b0012000000000007000178"), bytes.fromhex("00000007")
-"""A request, and the correlation id of its answer."""
 _PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="node" password="among-nodes"'
 
 
@@ -77,19 +76,6 @@ def changing(settings: dict[str, str] | None = None, directory: Path | None = No
     }
     with EmbeddedBroker(given | (settings or {}), directory=directory) as broker, Admin(bootstrap_servers=f"localhost:{port}") as admin:
         yield Changing(broker, admin)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("localhost", port), 1):
-        return True
-    return False
 
 
 def versions(port: int) -> bytes:
@@ -191,19 +177,6 @@ def test_a_listener_with_tls_goes_with_all_that_was_set_for_it(made: Certificate
         wait_for(lambda: listens(port))
         assert len(readers) >= 4
         assert not [name for name in readers if not name.startswith("apart")], "its files are read in threads of their own only"
-
-
-def login(port: int, name: str, password: str) -> bool:
-    """Whether PLAIN lets one in: the answer to SaslAuthenticate has no error."""
-    with socket.create_connection(("localhost", port), 5) as raw:
-        raw.settimeout(5)
-        for key, body in ((17, b"\0\5PLAIN"), (36, len(f"\0{name}\0{password}").to_bytes(4, "big") + f"\0{name}\0{password}".encode())):
-            frame = key.to_bytes(2, "big") + (b"\0\1" if key == 17 else b"\0\0") + b"\0\0\0\7\0\1x" + body
-            raw.sendall(len(frame).to_bytes(4, "big") + frame)
-            answer = raw.recv(4096)
-            if not answer or answer[8:10] != b"\0\0":
-                return False
-    return True
 
 
 def test_who_logs_in_on_a_listener_that_was_added() -> None:

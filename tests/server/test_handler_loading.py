@@ -14,7 +14,7 @@ from odradek.metrics.requests import Requests
 from odradek.server.requests.dispatch import Route, build_routes
 from odradek.server.requests.handler_loading import FIRST_AFTER_S, PAUSE_S, HandlerLoader
 from tests.clock import ManualClock
-from tests.network.support import until
+from tests.waiting import until
 
 
 class FakeRoute:

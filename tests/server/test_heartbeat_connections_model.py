@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from odradek.base.deferred import Deferred
-from tests.server.test_disconnects import World
+from tests.server.disconnect_support import DisconnectsWorld
 
 GRACE_S = 1.0
 OVERDUE_S = 2.5
@@ -24,7 +24,7 @@ class Connections(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world = DisconnectsWorld()
         self.names = (f"c{number}" for number in count())
         self.current: dict[int, tuple[str, float]] = {}
         """Broker -> its last connection, and when it was heard of last."""

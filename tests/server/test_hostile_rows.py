@@ -38,8 +38,8 @@ from odradek.security.sasl.scram import salted_password
 from odradek.security.sasl.scram_client import ScramClient
 from tests.network.support import framed
 from tests.server.hostile_broker import CAPPED, DEADLINE_S, MOST_CAPPED, WAYS, Hostile, Wire, hostile
+from tests.server.hostile_support import CLOSES
 from tests.server.support import request
-from tests.server.test_hostile_bytes import CLOSES
 
 MIB: Final = 1024 * 1024
 HALF_MIB: Final = 512 * 1024

@@ -23,7 +23,7 @@ from odradek.server.upkeep.log_directories import LockDirectories, LogDirectorie
 from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.metadata.test_image import OTHER, TOPIC, applied, partition
+from tests.metadata.support import OTHER, TOPIC, applied, partition
 from tests.storage.support import topic_config
 
 FLIGHTS = TopicPartition("flights", 0)

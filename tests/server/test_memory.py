@@ -15,7 +15,7 @@ import pytest
 from odradek.server.start.process import run_loop
 from odradek.server.upkeep.memory import INTERVAL_S, MemoryKeeper, find_trim
 from tests.clock import ManualClock
-from tests.network.support import until
+from tests.waiting import until
 
 
 def rss() -> int:

@@ -22,7 +22,7 @@ def registered(broker_id: int, epoch: int, *, fenced: bool = True) -> RegisterBr
     return RegisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch, fenced=fenced)
 
 
-class World:
+class CacheWorld:
     def __init__(self) -> None:
         self.cache = MetadataCache(EMPTY, 9.0)
         self.now_s = 100.0
@@ -40,15 +40,15 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> CacheWorld:
+    return CacheWorld()
 
 
-def test_who_was_always_fenced_is_not_listed(world: World) -> None:
+def test_who_was_always_fenced_is_not_listed(world: CacheWorld) -> None:
     assert world.listed() == [1, 2]
 
 
-def test_who_is_fenced_stays_listed_for_the_time_of_a_session(world: World) -> None:
+def test_who_is_fenced_stays_listed_for_the_time_of_a_session(world: CacheWorld) -> None:
     world.apply(FENCED)
     world.now_s += 8.9
     world.apply(TopicRecord(name="another change"))
@@ -58,14 +58,14 @@ def test_who_is_fenced_stays_listed_for_the_time_of_a_session(world: World) -> N
     assert world.listed() == [2]
 
 
-def test_who_has_announced_its_end_goes_at_once(world: World) -> None:
+def test_who_has_announced_its_end_goes_at_once(world: CacheWorld) -> None:
     world.apply(LEAVING)
     assert world.listed() == [1, 2]
     world.apply(FENCED)
     assert world.listed() == [2]
 
 
-def test_who_comes_back_is_listed_as_long_again_when_it_goes_again(world: World) -> None:
+def test_who_comes_back_is_listed_as_long_again_when_it_goes_again(world: CacheWorld) -> None:
     world.apply(FENCED)
     world.now_s += 5
     world.apply(registered(1, 11))
@@ -78,7 +78,7 @@ def test_who_comes_back_is_listed_as_long_again_when_it_goes_again(world: World)
     assert world.listed() == [1, 2]
 
 
-def test_who_came_back_and_announces_its_end_goes_at_once_whatever_was_before(world: World) -> None:
+def test_who_came_back_and_announces_its_end_goes_at_once_whatever_was_before(world: CacheWorld) -> None:
     for epoch in (10, 11):
         world.apply(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1))
         assert world.listed() == [1, 2]
@@ -91,13 +91,13 @@ def test_who_came_back_and_announces_its_end_goes_at_once_whatever_was_before(wo
         world.apply(registered(1, epoch + 1, fenced=False), BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=20, fenced=-1))
 
 
-def test_who_is_registered_no_more_goes_at_once(world: World) -> None:
+def test_who_is_registered_no_more_goes_at_once(world: CacheWorld) -> None:
     world.apply(FENCED)
     world.apply(UnregisterBrokerRecord(broker_id=1, broker_epoch=10))
     assert world.listed() == [2]
 
 
-def test_nothing_is_remembered_of_those_whose_time_is_over(world: World) -> None:
+def test_nothing_is_remembered_of_those_whose_time_is_over(world: CacheWorld) -> None:
     world.apply(FENCED)
     world.now_s += 9
     world.apply(registered(4, 40))

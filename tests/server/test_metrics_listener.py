@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, cast
+from typing import Any, cast
 
 import pytest
 
@@ -25,51 +24,11 @@ from odradek.server.metering import exporter as exporting
 from odradek.server.metering.exporter import Exporter
 from odradek.server.metering.network import Idleness
 from odradek.server.start.broker import Broker
-from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
-from tests.network.support import until
+from tests.server.metrics_support import ask, on_loop
+from tests.waiting import until
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "odradek.metrics.listener": "0"}
-
-
-P = ParamSpec("P")
-
-
-def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Runs the test on a loop like the broker's."""
-
-    @wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        run_loop(test(*args, **kwargs))
-
-    return run
-
-
-async def ask(port: int, path: str, *, method: str = "GET", head: str = "") -> tuple[str, dict[str, str], str]:
-    """Status line, headers and body of one request."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode())
-    raw = await reader.read()
-    writer.close()
-    top, _, body = raw.partition(b"\r\n\r\n")
-    status, *lines = top.decode().split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines)
-    if headers.get("transfer-encoding") == "chunked" and method == "GET":
-        body = unchunked(body)
-    return status, headers, body.decode()
-
-
-def unchunked(data: bytes) -> bytes:
-    pieces: list[bytes] = []
-    while True:
-        size, _, data = data.partition(b"\r\n")
-        length = int(size, 16)
-        if length == 0:
-            assert data == b"\r\n"
-            return b"".join(pieces)
-        pieces.append(data[:length])
-        assert data[length : length + 2] == b"\r\n"
-        data = data[length + 2 :]
 
 
 @asynccontextmanager

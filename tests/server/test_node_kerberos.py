@@ -13,8 +13,7 @@ from odradek.config.broker import standalone_config
 from odradek.security.principal import Principal
 from odradek.server.cluster.internal_channel import NodeLogins
 from odradek.testing.simulation.loop import SimulatedLoop, run
-from tests.server.test_node_logins import MAP, ready
-from tests.server.test_several_nodes import BOTH, BROKER, Cluster
+from tests.server.several_nodes import BOTH, BROKER, MAP, Cluster, ready
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import logging
 import pytest
 
 from odradek.network import login as network_login
-from odradek.network.peers import LineState
 from odradek.network.transport import ClientConnection, dial
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -16,10 +15,9 @@ from odradek.protocol.negotiation import ApiVersionTable
 from odradek.security.sasl.client import PlainClient
 from odradek.testing.simulation.loop import SimulatedLoop, run
 from odradek.testing.simulation.network import on_host
-from tests.server.test_several_nodes import BOTH, BROKER, Cluster
+from tests.server.several_nodes import BOTH, BROKER, MAP, Cluster, ready
 
 JAVA = "org.apache.kafka.common.security"
-MAP = "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
 
 
 def settings(password: str = "node-secret", reauth_ms: str = "0") -> dict[str, str]:
@@ -54,14 +52,6 @@ async def create(cluster: Cluster, node: int, name: str) -> int:
     response: CreateTopicsResponse = await future
     connection.close()
     return response.topics[0].error_code
-
-
-def ready(cluster: Cluster, node: int, listener: str) -> set[int]:
-    """The nodes that this one has a working connection to, at the listener."""
-    broker = cluster.nodes[node].broker
-    assert broker is not None
-    peers = broker.services.peers
-    return {line.node.node_id for line in peers.lines if peers.state(*line) is LineState.READY and line.node.listener == listener}
 
 
 @pytest.mark.parametrize("reauth_ms", ["0", "2000"])

@@ -19,7 +19,7 @@ from odradek.server.upkeep.tasks import RunTasks
 from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from odradek.testing.simulation.loop import SimulatedLoop, run
-from tests.server.test_boot import DATA, create_topic, make_broker
+from tests.server.boot_support import DATA, create_topic, make_broker
 
 
 def test_a_stopped_broker_has_written_everything_and_does_nothing_more() -> None:

@@ -16,7 +16,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.main import COMMANDS, usage
 from odradek.cli.node.start import UsageError, default_data_dir, load, parse
 from odradek.client import Consumer, Producer
-from tests.cli.test_cluster import free_base_port
+from tests.cli.support import free_base_port
 
 LISTENERS = "listeners=PLAINTEXT://localhost:0"
 

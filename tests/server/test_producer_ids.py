@@ -13,7 +13,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.server.cluster.producer_ids import ProducerIdManager
-from tests.server.test_registration import FakeChannel
+from tests.server.registration_support import FakeChannel
 
 
 class Ids(RuleBasedStateMachine):

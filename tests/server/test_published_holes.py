@@ -23,25 +23,18 @@ from odradek.security.sasl.scram_client import ScramClient
 from odradek.security.sasl.server import PlainServer
 from odradek.server.security.sasl_session import Outcome, SaslSession
 from odradek.server.start.process import run_loop
-from tests.config.test_sasl import ALLOWED_URLS, BEARER, HANDLER, LISTENERS, PLAIN, URL
+from tests.config.sasl_support import ALLOWED_URLS, BEARER, HANDLER, LISTENERS, PLAIN, URL
 from tests.controller.harness import Controller
 from tests.network.support import peer
-from tests.security.test_bearer_tokens import signed, unsigned, validate
-from tests.security.test_sasl_server import finals, made, other_nonce, server_of
+from tests.security.bearer_support import signed, unsigned, validate
+from tests.security.sasl_support import finals, made, other_nonce, server_of
+from tests.server.authentication_support import log_in, serving
+from tests.server.hostile_support import uvarint
+from tests.server.sasl_support import handshake, put, said, token
 from tests.server.support import request
-from tests.server.test_authentication import log_in, serving
-from tests.server.test_sasl_session import handshake, put, said, token
 
 NONE_SIGNED = unsigned()
 WRONG_ISSUER = signed(iss="https://evil")
-
-
-def uvarint(value: int) -> bytes:
-    out = b""
-    while value > 0x7F:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
 
 
 @pytest.mark.parametrize(

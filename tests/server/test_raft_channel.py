@@ -30,7 +30,7 @@ class FakePeers:
         return self.sent[-1][3]
 
 
-class World:
+class RaftChannelWorld:
     def __init__(self) -> None:
         self.peers = FakePeers()
         self.channel = PeerRaftChannel(cast(Peers, self.peers), request_timeout_s=2)
@@ -48,7 +48,7 @@ def vote(error: ErrorCode = ErrorCode.NONE) -> VoteResponse:
 
 
 def test_fetches_have_a_connection_of_their_own() -> None:
-    world = World()
+    world = RaftChannelWorld()
     kinds: list[tuple[ApiKey, Any]] = [
         (ApiKey.FETCH, FetchRequest()),
         (ApiKey.FETCH_SNAPSHOT, FetchSnapshotRequest()),
@@ -72,7 +72,7 @@ def test_fetches_have_a_connection_of_their_own() -> None:
     ],
 )
 def test_what_asking_again_does_not_mend_is_said_once(answer: Message, said: str, caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = RaftChannelWorld()
     with caplog.at_level(logging.INFO):
         for _ in range(100):
             assert world.ask(answer).result() is answer
@@ -85,7 +85,7 @@ def test_what_asking_again_does_not_mend_is_said_once(answer: Message, said: str
 
 
 def test_what_is_said_of_one_node_is_not_said_again_when_another_is_well(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = RaftChannelWorld()
     other = Address(3, "three", 9093)
     with caplog.at_level(logging.INFO):
         for _ in range(3):
@@ -99,7 +99,7 @@ def test_what_is_said_of_one_node_is_not_said_again_when_another_is_well(caplog:
 
 
 def test_errors_that_pass_are_not_said(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = RaftChannelWorld()
     with caplog.at_level(logging.INFO):
         for code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE):
             world.ask(vote(code))
@@ -109,7 +109,7 @@ def test_errors_that_pass_are_not_said(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_who_cannot_be_reached_is_known_and_left_to_the_connections_to_say(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = RaftChannelWorld()
     with caplog.at_level(logging.INFO):
         sent = world.ask(KafkaError(ErrorCode.NETWORK_EXCEPTION, "node 2 at two:9093: Connection refused"))
     assert sent.error is not None

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import pytest
 
-from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.broker import standalone_config
 from odradek.metadata.delta import MetadataDelta
@@ -18,35 +17,15 @@ from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsR
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord, RegisterBrokerRecord
-from odradek.protocol.schema import Message
 from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.server.cluster.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.cluster.producer_ids import ProducerIdManager
 from odradek.server.cluster.registration import AdvertisedListener, BrokerRegistrar, Identity, Introduce
 from tests.clock import ManualClock
+from tests.server.registration_support import FakeChannel
 
 
-class FakeChannel:
-    """Collects what is sent; the test answers."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[Message, Deferred[Message]]] = []
-
-    def send(self, destination: int, api_key: int, request: Message, version: int, *, timeout_s: float = 30.0) -> Deferred[Message]:
-        request.encode(version)
-        self.sent.append((request, Deferred()))
-        return self.sent[-1][1]
-
-    def answer(self, response: Message) -> Message:
-        request, deferred = self.sent.pop(0)
-        deferred.complete(response)
-        return request
-
-    def fail(self) -> None:
-        self.sent.pop(0)[1].fail(KafkaError(ErrorCode.NETWORK_EXCEPTION))
-
-
-class World:
+class RegistrationWorld:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.channel = FakeChannel()
@@ -78,8 +57,8 @@ class World:
         return cast(BrokerHeartbeatRequest, self.channel.answer(BrokerHeartbeatResponse(**answer)))
 
 
-def running() -> World:
-    world = World()
+def running() -> RegistrationWorld:
+    world = RegistrationWorld()
     world.registrar.ready()
     world.registered()
     world.beat(is_caught_up=True, is_fenced=True)
@@ -125,7 +104,7 @@ def test_log_directories_are_registered_as_soon_as_the_metadata_has_room_for_the
 
 
 def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:
-    world = World()
+    world = RegistrationWorld()
     world.registered()
     assert world.beat(is_caught_up=False).want_fence
     assert world.states.state is BrokerState.STARTING
@@ -144,7 +123,7 @@ def test_it_stays_fenced_until_it_is_caught_up_and_ready() -> None:
 
 
 def test_news_of_the_cluster_is_worth_a_beat_until_the_broker_is_unfenced() -> None:
-    world = World()
+    world = RegistrationWorld()
     world.registrar.ready()
     world.registered()
     world.beat(is_caught_up=True, is_fenced=True)
@@ -158,7 +137,7 @@ def test_news_of_the_cluster_is_worth_a_beat_until_the_broker_is_unfenced() -> N
 
 
 def test_a_refused_registration_is_tried_again_with_longer_and_longer_pauses() -> None:
-    world = World()
+    world = RegistrationWorld()
     world.registrar.start()
     pauses: list[float] = []
     for _ in range(10):
@@ -280,7 +259,7 @@ def test_pauses_are_short_again_after_another_controller_was_known() -> None:
 
 
 def test_another_controller_is_asked_for_the_registration_at_once() -> None:
-    world = World()
+    world = RegistrationWorld()
     world.registrar.start()
     for _ in range(6):
         world.channel.fail()
@@ -299,7 +278,7 @@ def test_a_beat_for_its_own_reason_takes_the_place_of_the_next_regular_one() -> 
 
 
 def test_a_number_that_is_no_error_of_ours_is_one_to_ask_again_after() -> None:
-    world = World()
+    world = RegistrationWorld()
     world.registrar.start()
     world.channel.answer(BrokerRegistrationResponse(error_code=12345))
     assert not world.registrar.registered.done
@@ -308,7 +287,7 @@ def test_a_number_that_is_no_error_of_ours_is_one_to_ask_again_after() -> None:
 
 
 def test_one_beat_is_under_way_at_a_time_whatever_its_answer_leads_to() -> None:
-    world = World()
+    world = RegistrationWorld()
     world.registrar.ready()
     world.registrar.running.add_callback(lambda _: world.registrar.directories_changed())
     world.registered()
@@ -390,7 +369,7 @@ def test_which_of_two_failed_directories_was_told_of() -> None:
 
 
 def test_cordons_are_told_once_the_broker_recovers() -> None:
-    world = World()
+    world = RegistrationWorld()
     world.cordoned.append(UUID(int=2000))
     world.registered()
     assert world.beat(is_caught_up=True, is_fenced=True).cordoned_log_dirs is None
@@ -417,7 +396,7 @@ def test_an_answer_that_comes_after_the_stop_starts_nothing() -> None:
 
 
 def test_an_answer_that_comes_after_the_stop_changes_no_state() -> None:
-    world = World()
+    world = RegistrationWorld()
     world.registered()
     world.registrar.stop()
     world.beat(is_caught_up=True, is_fenced=False)
@@ -523,7 +502,7 @@ def image_with(epoch: int) -> MetadataImage:
 
 def test_the_start_goes_on_when_the_metadata_has_the_registration() -> None:
     async def main() -> None:
-        world, told = World(), list[Any]()
+        world, told = RegistrationWorld(), list[Any]()
         kraft: Any = SimpleNamespace(image=image_with(4), loader=SimpleNamespace(on_image=told), on_leader=[])
         node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
         step = Introduce(node, kraft, world.registrar)
@@ -547,7 +526,7 @@ def test_the_start_goes_on_when_the_metadata_has_the_registration() -> None:
 
 def test_the_start_goes_on_when_the_metadata_has_a_later_registration_before_its_response() -> None:
     async def main() -> None:
-        world = World()
+        world = RegistrationWorld()
         kraft: Any = SimpleNamespace(image=EMPTY, loader=SimpleNamespace(on_image=[]), on_leader=[])
         node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
         start = asyncio.ensure_future(Introduce(node, kraft, world.registrar).start())
@@ -571,7 +550,7 @@ def test_the_start_goes_on_when_the_metadata_has_a_later_registration_before_its
 
 def test_a_start_that_is_given_up_looks_at_no_image_any_more() -> None:
     async def main() -> None:
-        world, told = World(), list[Any]()
+        world, told = RegistrationWorld(), list[Any]()
         kraft: Any = SimpleNamespace(image=EMPTY, loader=SimpleNamespace(on_image=told), on_leader=[])
         node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
         step = Introduce(node, kraft, world.registrar)

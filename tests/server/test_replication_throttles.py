@@ -18,7 +18,7 @@ FITS = str(len(batch(VALUE)) + 10)
 UNLIMITED = str(2**63 - 1)
 
 
-class World:
+class ReplicationThrottlesWorld:
     """A leader whose follower has fallen out of the ISR and has nothing yet, of a throttled topic and of another."""
 
     def __init__(self, *, isr: tuple[int, ...] = (1,)) -> None:
@@ -54,7 +54,7 @@ class World:
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_replica_that_catches_up_comes_at_the_rate_of_either_side(side: str) -> None:
-    world = World()
+    world = ReplicationThrottlesWorld()
     for _ in range(60):
         world.cluster[1].lead(TP, VALUE)
         world.cluster[1].lead(OTHER, VALUE)
@@ -67,7 +67,7 @@ def test_a_replica_that_catches_up_comes_at_the_rate_of_either_side(side: str) -
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_without_a_rate_nobody_is_held_back(side: str) -> None:
-    world = World()
+    world = ReplicationThrottlesWorld()
     for _ in range(60):
         world.cluster[1].lead(TP, VALUE)
     world.limit(side, UNLIMITED)
@@ -78,7 +78,7 @@ def test_without_a_rate_nobody_is_held_back(side: str) -> None:
 
 
 def test_a_rate_that_goes_lets_the_rest_through() -> None:
-    world = World()
+    world = ReplicationThrottlesWorld()
     for _ in range(60):
         world.cluster[1].lead(TP, VALUE)
     world.limit("leader")
@@ -90,7 +90,7 @@ def test_a_rate_that_goes_lets_the_rest_through() -> None:
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_replica_in_sync_is_never_held_back(side: str) -> None:
-    world = World(isr=(1, 2))
+    world = ReplicationThrottlesWorld(isr=(1, 2))
     world.limit(side, "1")
     world.cluster.run(2000)
     for number in range(1, 30):
@@ -100,7 +100,7 @@ def test_a_replica_in_sync_is_never_held_back(side: str) -> None:
 
 
 def test_a_follower_that_is_held_back_is_not_answered_with_nothing_by_every_append() -> None:
-    world = World()
+    world = ReplicationThrottlesWorld()
     for _ in range(60):
         world.cluster[1].lead(TP, VALUE)
     world.limit("leader")
@@ -113,7 +113,7 @@ def test_a_follower_that_is_held_back_is_not_answered_with_nothing_by_every_appe
 
 
 def test_a_topic_that_is_not_throttled_any_more_is_not_held_back_and_may_be_again() -> None:
-    world = World()
+    world = ReplicationThrottlesWorld()
     world.limit("leader", "1")
     quota = world.cluster[1].manager.leader_quota
     for value in ("", "0:1", "", "*", "", "0:1,0:2"):
@@ -127,7 +127,7 @@ def test_a_topic_that_is_not_throttled_any_more_is_not_held_back_and_may_be_agai
 
 
 def test_what_names_no_replica_of_this_broker_holds_nobody_back() -> None:
-    world = World()
+    world = ReplicationThrottlesWorld()
     world.cluster.records.append(
         ConfigRecord(resource_type=2, resource_name="orders", name="leader.replication.throttled.replicas", value="0:7")
     )

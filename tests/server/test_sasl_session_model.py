@@ -14,7 +14,7 @@ from odradek.security.principal import Principal
 from odradek.security.sasl.errors import SaslError
 from odradek.security.sasl.server import Identity
 from odradek.server.security.sasl_session import Outcome, SaslSession, Step
-from tests.server.test_sasl_session import VERSIONS, frame, handshake, said, token
+from tests.server.sasl_support import VERSIONS, frame, handshake, said, token
 from tests.walks import step, walk
 
 OFFERED = ("SHORT", "LONG")

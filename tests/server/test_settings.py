@@ -12,7 +12,7 @@ from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 from odradek.server.cluster.lifecycle import BrokerState
 from odradek.testing.simulation.disk import VirtualDisk
 from odradek.testing.simulation.loop import SimulatedLoop, run
-from tests.server.test_boot import connect, create_topic, make_broker, result
+from tests.server.boot_support import connect, create_topic, make_broker, result
 
 
 def test_a_node_names_the_keys_that_do_nothing_once(caplog: pytest.LogCaptureFixture) -> None:

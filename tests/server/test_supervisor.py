@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
 from odradek.server.start.supervisor import NodeEnded, NodeProcess, Supervisor
+from tests.waiting import until
 
 _NODE = """
 import os, signal, sys
@@ -29,12 +30,6 @@ while True:
 
 def node(folder: Path, name: str, program: str = _NODE) -> NodeProcess:
     return NodeProcess(name, [sys.executable, "-c", program, name, str(folder / "order")], str(folder / f"{name}.log"))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 (the condition is about other processes; there is no event to wait for)
-            await asyncio.sleep(0.005)
 
 
 class Pauses:

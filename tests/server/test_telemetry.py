@@ -30,9 +30,10 @@ from odradek.server.metering import telemetry as serving
 from odradek.server.metering.telemetry import ClientTelemetry
 from odradek.server.start.broker import Broker
 from tests.clock import ManualClock
-from tests.network.support import Peer, until
+from tests.network.support import Peer
+from tests.server.metrics_support import ask, on_loop
 from tests.server.support import request
-from tests.server.test_metrics_listener import ask, on_loop
+from tests.waiting import until
 
 M = TypeVar("M", bound=Message)
 

@@ -48,7 +48,7 @@ class FakeConnection:
         self.mutes.append(delay_s)
 
 
-class World:
+class QuotasWorld:
     """A broker whose clients have quotas."""
 
     def __init__(self, quotas: Changes, **config: str) -> None:
@@ -113,7 +113,7 @@ def of_everybody(**quotas: float | None) -> Changes:
 
 
 def test_a_producer_beyond_its_quota_is_told_and_muted() -> None:
-    world = World(of_everybody(producer_byte_rate=2000.0))
+    world = QuotasWorld(of_everybody(producer_byte_rate=2000.0))
     first = world.produce()
     assert (first.throttle_time_ms, world.client.mutes) == (0, [])
     second = world.produce()
@@ -123,13 +123,13 @@ def test_a_producer_beyond_its_quota_is_told_and_muted() -> None:
 
 
 def test_produce_without_an_answer_mutes_all_the_same() -> None:
-    world = World(of_everybody(producer_byte_rate=1000.0))
+    world = QuotasWorld(of_everybody(producer_byte_rate=1000.0))
     assert world.produce(acks=0, size=30_000) is None
     assert len(world.client.mutes) == 1
 
 
 def test_what_waits_for_replicas_counts_when_it_is_answered() -> None:
-    world = World(of_everybody(producer_byte_rate=100.0))
+    world = QuotasWorld(of_everybody(producer_byte_rate=100.0))
     world.broker.create_topic("r", number=2, replicas=(1, 2))
     waiting = world.produce(acks=-1, topic="r")
     assert isinstance(waiting, Deferred)
@@ -142,7 +142,7 @@ def test_what_waits_for_replicas_counts_when_it_is_answered() -> None:
 
 
 def test_a_consumer_beyond_its_quota_gets_nothing_and_that_is_not_counted() -> None:
-    world = World({(("user", "alice"),): {"consumer_byte_rate": 2000.0}})
+    world = QuotasWorld({(("user", "alice"),): {"consumer_byte_rate": 2000.0}})
     for _ in range(3):
         world.produce()
     opened = world.fetch(max_bytes=SIZE)
@@ -160,7 +160,7 @@ def test_a_consumer_beyond_its_quota_gets_nothing_and_that_is_not_counted() -> N
 
 
 def test_a_consumer_is_given_no_more_at_once_than_its_quota_lets_it_have() -> None:
-    world = World(of_everybody(consumer_byte_rate=1500.0))
+    world = QuotasWorld(of_everybody(consumer_byte_rate=1500.0))
     for _ in range(5):
         world.produce(size=3000)
     assert 0 < world.fetch().throttle_time_ms < 100, "a window's worth, and the names around it"
@@ -171,16 +171,16 @@ def test_a_consumer_is_given_no_more_at_once_than_its_quota_lets_it_have() -> No
 
 
 def test_the_longer_of_two_waits_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(of_everybody(producer_byte_rate=1000.0, request_percentage=1.0))
+    world = QuotasWorld(of_everybody(producer_byte_rate=1000.0, request_percentage=1.0))
     world.busy(monkeypatch, 0.2)
     assert world.produce(size=10).throttle_time_ms > 900, "20 percents of a second, of 1 percent over ten"
-    world = World(of_everybody(producer_byte_rate=1000.0, request_percentage=1.0))
+    world = QuotasWorld(of_everybody(producer_byte_rate=1000.0, request_percentage=1.0))
     world.busy(monkeypatch, 0.2)
     assert world.produce(size=15_000).throttle_time_ms > 4000
 
 
 def test_time_on_the_loop_is_the_client_s_and_no_wait_for_it_is_longer_than_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World({(("user", "alice"),): {"request_percentage": 10.0}})
+    world = QuotasWorld({(("user", "alice"),): {"request_percentage": 10.0}})
     world.busy(monkeypatch, 0.5)
     waits = [world.produce().throttle_time_ms for _ in range(5)]
     assert waits[0] == 0
@@ -190,7 +190,7 @@ def test_time_on_the_loop_is_the_client_s_and_no_wait_for_it_is_longer_than_a_sa
 
 
 def test_what_a_request_costs_after_its_answer_counts_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(of_everybody(request_percentage=1.0))
+    world = QuotasWorld(of_everybody(request_percentage=1.0))
     encode = MetadataResponse.encode_chunks
 
     def slow(*given: Any) -> Any:
@@ -203,7 +203,7 @@ def test_what_a_request_costs_after_its_answer_counts_for_the_next(monkeypatch: 
 
 
 def test_the_time_of_a_request_that_completes_another_is_told_apart() -> None:
-    world = World(of_everybody(request_percentage=1.0))
+    world = QuotasWorld(of_everybody(request_percentage=1.0))
     one = world.throttling.meter(world.broker.context(3, 9, client_id="one"), 10, None)
     two = world.throttling.meter(world.broker.context(3, 9, client_id="two"), 10, None)
     clock = world.broker.clock
@@ -222,7 +222,7 @@ def test_the_time_of_a_request_that_completes_another_is_told_apart() -> None:
 
 
 def test_the_time_of_requests_that_complete_each_other_is_told_apart() -> None:
-    world = World(of_everybody(request_percentage=1.0))
+    world = QuotasWorld(of_everybody(request_percentage=1.0))
     one, two, three = (world.throttling.meter(world.broker.context(3, 9, client_id=name), 10, None) for name in ("one", "two", "three"))
     clock = world.broker.clock
     for meter in (one, two, three, two):
@@ -236,7 +236,7 @@ def test_the_time_of_requests_that_complete_each_other_is_told_apart() -> None:
 
 
 def test_time_in_other_threads_is_the_client_s() -> None:
-    world = World(of_everybody(request_percentage=1.0))
+    world = QuotasWorld(of_everybody(request_percentage=1.0))
     meter = world.throttling.meter(world.broker.context(3, 9), 10, None)
     job = cast("Callable[[], str]", lambda: (world.broker.clock.stall_s(0.4), "done")[1])
     meter.begin()
@@ -248,7 +248,7 @@ def test_time_in_other_threads_is_the_client_s() -> None:
 
 
 def test_followers_and_markers_are_exempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(of_everybody(request_percentage=0.001, consumer_byte_rate=1.0))
+    world = QuotasWorld(of_everybody(request_percentage=0.001, consumer_byte_rate=1.0))
     world.dispatcher.throttling = None
     world.produce()
     world.dispatcher.throttling = world.throttling
@@ -269,7 +269,7 @@ def test_followers_and_markers_are_exempt(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_errors_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(of_everybody(request_percentage=0.01))
+    world = QuotasWorld(of_everybody(request_percentage=0.01))
 
     def fail(*_: Any, **__: Any) -> Any:
         world.broker.clock.stall_s(1)
@@ -282,21 +282,21 @@ def test_errors_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_old_version_is_muted_without_being_told() -> None:
-    world = World(of_everybody(request_percentage=1.0))
+    world = QuotasWorld(of_everybody(request_percentage=1.0))
     world.throttling.quotas[BROKER].request.note("alice", "app", 1000, world.throttling.now_ms())
     assert world.send(MetadataRequest(topics=None), 1).topics
     assert world.client.mutes == [1.0]
 
 
 def test_a_client_without_an_id_counts_for_its_user() -> None:
-    world = World({(("user", None),): {"producer_byte_rate": 100.0}})
+    world = QuotasWorld({(("user", None),): {"producer_byte_rate": 100.0}})
     assert world.send(MetadataRequest(topics=None), 9, client_id=None).throttle_time_ms == 0
     assert world.produce().throttle_time_ms > 0
 
 
 @pytest.mark.parametrize(("asked_ms", "used", "told_ms"), [(700, 0.0, 700), (700, 2000.0, 1000), (0, 2000.0, 1000), (0, 0.0, 0)])
 def test_a_forwarded_request_waits_for_the_longer_of_what_controller_and_broker_say(asked_ms: int, used: float, told_ms: int) -> None:
-    world = World(of_everybody(request_percentage=1.0))
+    world = QuotasWorld(of_everybody(request_percentage=1.0))
     world.throttling.quotas[BROKER].request.note("alice", "app", used, world.throttling.now_ms())
     pending: Deferred[Sequence[Chunk] | None] = Deferred()
     world.dispatcher.forward = lambda *_: pending
@@ -310,7 +310,7 @@ def test_a_forwarded_request_waits_for_the_longer_of_what_controller_and_broker_
 
 
 def test_an_error_of_a_forwarded_request_stays_one() -> None:
-    world = World(of_everybody(request_percentage=1.0))
+    world = QuotasWorld(of_everybody(request_percentage=1.0))
     world.dispatcher.forward = lambda *_: Deferred.failed(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
     with pytest.raises(KafkaError):
         world.send(CreateTopicsRequest(), 7)
@@ -319,7 +319,7 @@ def test_an_error_of_a_forwarded_request_stays_one() -> None:
 @pytest.mark.parametrize(("api_key", "strict_since"), [(19, 6), (20, 5), (37, 3)])
 def test_older_requests_are_not_refused_and_newer_ones_are(api_key: int, strict_since: int) -> None:
     for version in (strict_since - 1, strict_since):
-        world = World(of_everybody(controller_mutation_rate=1.0))
+        world = QuotasWorld(of_everybody(controller_mutation_rate=1.0))
         meter = world.throttling.meter(world.broker.context(api_key, version), 10, None)
         count = meter.counter()
         assert count is not None
@@ -335,12 +335,12 @@ def test_older_requests_are_not_refused_and_newer_ones_are(api_key: int, strict_
 
 
 def test_other_requests_have_no_quota_of_mutations() -> None:
-    world = World(of_everybody(controller_mutation_rate=1.0))
+    world = QuotasWorld(of_everybody(controller_mutation_rate=1.0))
     assert world.throttling.meter(world.broker.context(3, 9), 10, None).counter() is None
 
 
 def test_nobody_has_a_meter_while_there_are_no_quotas() -> None:
-    world = World(of_everybody(producer_byte_rate=1.0))
+    world = QuotasWorld(of_everybody(producer_byte_rate=1.0))
     world.throttling.apply(of_everybody(producer_byte_rate=None))
     assert not world.throttling.enabled
     world.dispatcher.throttling = None

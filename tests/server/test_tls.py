@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from interop.waiting import until
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
 from odradek.client.settings.config import Setting
@@ -318,11 +317,11 @@ def test_certificates_change_while_clients_stay(
         store.holds(renewed["more"])
         for _ in range(2):  # the second time the value is the same, and so is the file
             admin.incremental_alter_configs({BROKER: [ConfigChange(OUT, str(store.path))]})
-        wait_for(lambda: shown(broker.port, made) == der_of(made.folder / "more.crt"))
+        until(lambda: shown(broker.port, made) == der_of(made.folder / "more.crt"))
         store.holds(renewed["most"])
         secret = "listener.name.out.ssl.key.password"
         admin.incremental_alter_configs({BROKER: [ConfigChange(OUT, str(store.path)), ConfigChange(secret, "hush")]})
-        wait_for(lambda: shown(broker.port, made) == der_of(made.folder / "most.crt"))
+        until(lambda: shown(broker.port, made) == der_of(made.folder / "most.crt"))
         entries = {entry.name: entry for entry in admin.describe_configs([BROKER], synonyms=True)[BROKER]}
         assert (entries[OUT].value, entries[OUT].read_only, entries[OUT].sensitive) == (str(store.path), True, False)
         assert (entries[secret].value, entries[secret].sensitive) == (None, True)
@@ -335,11 +334,3 @@ def test_certificates_change_while_clients_stay(
             admin.incremental_alter_configs({ConfigResource("broker", ""): [ConfigChange(OUT, str(store.path))]})
         assert len(readers) > 5
         assert not [name for name in readers if not name.startswith("apart")], "files are read in threads of their own only"
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Until the condition holds: a broker follows its metadata a moment after it has answered."""
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)

@@ -23,7 +23,7 @@ PARTITIONS = 4
 PATIENCE = {"retry_backoff_max_ms": 1000, "request_timeout_ms": 5000, "default_api_timeout_ms": 120_000}
 
 
-class World:
+class DirectoriesWorld:
     def __init__(self, loop: SimulatedLoop, seed: int, **settings: str) -> None:
         self.loop = loop
         self.seed = seed

@@ -14,7 +14,7 @@ from odradek.storage.log import Log
 from odradek.testing.simulation.clients import SimulatedConsumer, SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedLoop, run
 from odradek.testing.simulation.network import on_host
-from tests.server.test_several_nodes import BOTH, Cluster
+from tests.server.several_nodes import BOTH, Cluster
 
 TOPIC = "orders"
 PARTITIONS = 3

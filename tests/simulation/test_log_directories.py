@@ -20,14 +20,14 @@ from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.testing.simulation.broker import BrokerDied
 from odradek.testing.simulation.disk import CHANGES, EVERYTHING
 from odradek.testing.simulation.loop import SimulatedLoop, run
-from tests.simulation.directories import FIRST, PARTITIONS, SECOND, World
+from tests.simulation.directories import FIRST, PARTITIONS, SECOND, DirectoriesWorld
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_moves_under_load_with_crashes_lose_nothing_acknowledged(seed: int) -> None:
     async def main(loop: SimulatedLoop) -> None:
         rng = random.Random(seed)
-        world = World(loop, seed)
+        world = DirectoriesWorld(loop, seed)
         await world.broker.start()
         await world.create()
         writers = [asyncio.create_task(world.produce(partition)) for partition in range(PARTITIONS)]
@@ -74,7 +74,7 @@ def test_moves_under_load_with_crashes_lose_nothing_acknowledged(seed: int) -> N
 )
 def test_a_directory_that_fails_goes_offline_and_the_other_serves(error: int, operations: set[str]) -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, error)
+        world = DirectoriesWorld(loop, error)
         await world.broker.start()
         await world.create()
         where, _ = await world.places()
@@ -112,7 +112,7 @@ def test_a_directory_that_fails_goes_offline_and_the_other_serves(error: int, op
 
 def test_a_directory_that_fails_at_the_start_stays_offline_and_keeps_its_partitions() -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, 1)
+        world = DirectoriesWorld(loop, 1)
         await world.broker.start()
         await world.create()
         where, _ = await world.places()
@@ -143,7 +143,7 @@ def test_a_directory_that_fails_at_the_start_stays_offline_and_keeps_its_partiti
 @pytest.mark.parametrize("paths", [(FIRST,), (SECOND, FIRST)])
 def test_the_last_directory_or_that_of_the_metadata_ends_the_node(paths: tuple[str, ...]) -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, 1)
+        world = DirectoriesWorld(loop, 1)
         await world.broker.start()
         await world.create()
         writers = [asyncio.create_task(world.produce(partition)) for partition in range(PARTITIONS)]
@@ -166,7 +166,7 @@ def test_the_last_directory_or_that_of_the_metadata_ends_the_node(paths: tuple[s
 
 def test_a_separate_metadata_directory_holds_no_partitions() -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, 1, **{"metadata.log.dir": "/metadata"})
+        world = DirectoriesWorld(loop, 1, **{"metadata.log.dir": "/metadata"})
         await world.broker.start()
         await world.create()
         where, codes = await world.places()
@@ -178,7 +178,7 @@ def test_a_separate_metadata_directory_holds_no_partitions() -> None:
 
 def test_a_cordoned_directory_gets_no_new_partitions() -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, 1, **{"cordoned.log.dirs": SECOND})
+        world = DirectoriesWorld(loop, 1, **{"cordoned.log.dirs": SECOND})
         await world.broker.start()
         await world.create()
         where, _ = await world.places()
@@ -214,7 +214,7 @@ def test_a_replica_that_went_and_came_back_is_assigned_again(monkeypatch: pytest
     monkeypatch.setattr(InterBrokerChannel, "send", sent)
 
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, 1)
+        world = DirectoriesWorld(loop, 1)
         await world.broker.start()
         await world.create()
         await asyncio.sleep(1)

@@ -22,7 +22,7 @@ VALUE = b"v" * 8_000
 MODEST = ClientQuotaEntity(client_id="modest")
 
 
-class World:
+class QuotasWorld:
     """A broker and clients that come for one call; they have made up client ids."""
 
     def __init__(self, loop: SimulatedLoop, **settings: str) -> None:
@@ -71,7 +71,7 @@ class World:
 
 def test_a_producer_and_a_consumer_settle_at_their_quotas_and_others_do_not_notice() -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = QuotasWorld(loop)
         await world.start()
         assert await world.send("modest", 300) > 10e6
         await world.limit(MODEST, producer_byte_rate=100_000.0, consumer_byte_rate=150_000.0)
@@ -95,7 +95,7 @@ def test_pipelined_produce_of_a_client_that_does_not_wait_is_held_back_by_the_br
     monkeypatch.setattr("odradek.client.network.cluster.held_back_ms", lambda *_: 0)
 
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = QuotasWorld(loop)
         await world.start()
         await world.limit(MODEST, producer_byte_rate=100_000.0)
         for settings in ({"acks": "all", "max_in_flight_requests_per_connection": 5}, {"acks": "0", "enable_idempotence": False}):
@@ -108,7 +108,7 @@ def test_pipelined_produce_of_a_client_that_does_not_wait_is_held_back_by_the_br
 
 def test_quotas_outlive_every_end_of_the_broker() -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop)
+        world = QuotasWorld(loop)
         await world.start()
         await world.limit(ClientQuotaEntity(user=""), producer_byte_rate=50_000.0)
         for end in (world.broker.kill, world.broker.power_cut):
@@ -123,7 +123,7 @@ def test_quotas_outlive_every_end_of_the_broker() -> None:
 
 def test_mutations_come_at_their_rate_and_a_client_that_does_not_wait_is_refused() -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, controller_quota_window_num="2")
+        world = QuotasWorld(loop, controller_quota_window_num="2")
         await world.start()
         await world.limit(ClientQuotaEntity(client_id="builder"), controller_mutation_rate=2.0)
         begin = loop.time()
@@ -150,7 +150,7 @@ def test_mutations_come_at_their_rate_and_a_client_that_does_not_wait_is_refused
 
 def test_topics_that_are_created_because_somebody_asks_for_them_count_for_whoever_asks() -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, controller_quota_window_num="2", auto_create_topics_enable="true")
+        world = QuotasWorld(loop, controller_quota_window_num="2", auto_create_topics_enable="true")
         await world.start()
         await world.limit(ClientQuotaEntity(client_id="asker"), controller_mutation_rate=0.2)
 
@@ -184,7 +184,7 @@ async def _sent(producer: SimulatedProducer, topic: str) -> bool:
 
 def test_new_connections_are_limited_by_listener_and_address() -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, quota_window_num="2")
+        world = QuotasWorld(loop, quota_window_num="2")
         await world.start()
         await world.administer(
             lambda admin: admin.alter_client_quotas([ClientQuotaAlteration(ClientQuotaEntity(ip=""), {"connection_creation_rate": 3.0})])

@@ -10,7 +10,7 @@ from odradek.storage.checkpoints import read_offset_checkpoint
 from odradek.testing.simulation.broker import DATA
 from odradek.testing.simulation.loop import SimulatedLoop, run
 from odradek.testing.simulation.network import on_host
-from tests.simulation.test_configuration import CLUSTER, KEY, World
+from tests.simulation.configuration_support import CLUSTER, KEY, World
 
 DIRECTORY = f"{DATA}/topic-0"
 

@@ -13,7 +13,7 @@ from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedProducer
 from odradek.testing.simulation.disk import Failure
 from odradek.testing.simulation.loop import SimulatedLoop, run
 from odradek.testing.simulation.network import on_host
-from tests.simulation.directories import FIRST, PARTITIONS, PATIENCE, SECOND, World
+from tests.simulation.directories import FIRST, PARTITIONS, PATIENCE, SECOND, DirectoriesWorld
 
 OPENS = frozenset({"open", "create", "fsync_dir"})
 """What needs a descriptor. The metadata log lies in the first directory, and ends the node where it finds none."""
@@ -41,12 +41,12 @@ class NoDescriptors(Failure):
     ("error", "every"), [(errno.EMFILE, 1), (errno.ENFILE, 1), (errno.EMFILE, 2), (errno.EMFILE, 3), (errno.EMFILE, 7)]
 )
 def test_want_of_descriptors_is_no_failure_of_a_directory(error: int, every: int) -> None:
-    async def create_late(world: World) -> None:
+    async def create_late(world: DirectoriesWorld) -> None:
         with on_host("late"):
             async with SimulatedAdmin(world.clock, random.Random(7), bootstrap_servers=world.broker.bootstrap_servers, **PATIENCE) as admin:
                 await admin.create_topics([NewTopic("late", 6, 1)])
 
-    async def write_late(world: World) -> None:
+    async def write_late(world: DirectoriesWorld) -> None:
         with on_host("late writer"):
             async with SimulatedProducer(
                 world.clock, random.Random(7), bootstrap_servers=world.broker.bootstrap_servers, **PATIENCE
@@ -55,7 +55,9 @@ def test_want_of_descriptors_is_no_failure_of_a_directory(error: int, every: int
                     assert (await asyncio.wait_for(await producer.send("late", b"x", partition=partition), 30)).offset == 0
 
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, every, **{"log.flush.offset.checkpoint.interval.ms": "1000", "log.retention.check.interval.ms": "1000"})
+        world = DirectoriesWorld(
+            loop, every, **{"log.flush.offset.checkpoint.interval.ms": "1000", "log.retention.check.interval.ms": "1000"}
+        )
         await world.broker.start()
         await world.create()
         writers = [asyncio.create_task(world.produce(partition)) for partition in range(PARTITIONS)]

@@ -6,11 +6,14 @@ import json
 import logging
 import pickle
 import random
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.spark.without_spark import Topic, ms, values
+from tests.spark.without_spark import bootstrap as bootstrap
+from tests.spark.without_spark import name as name
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -20,7 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # no
 from interop.waiting import until  # noqa: E402
 from odradek.base.errors import ErrorCode, OdradekError  # noqa: E402
 from odradek.base.ids import TopicPartition  # noqa: E402
-from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer  # noqa: E402
+from odradek.client import Admin, Consumer, KafkaError, Producer  # noqa: E402
 from odradek.client.core.partitioner import partition_for_key  # noqa: E402
 from odradek.spark.batch import BatchReader, RangePartition, read_range  # noqa: E402
 from odradek.spark.options import read_options, write_options  # noqa: E402
@@ -28,93 +31,6 @@ from odradek.spark.planning import Planner, open_consumer  # noqa: E402
 from odradek.spark.ranges import TOPIC_IDS, DataLoss, OffsetRange  # noqa: E402
 from odradek.spark.sink import write_rows  # noqa: E402
 from odradek.spark.stream import StreamReader  # noqa: E402
-from odradek.testing.kit.embedded import EmbeddedBroker  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    broker = EmbeddedBroker(directory=str(tmp_path_factory.mktemp("broker")))
-    broker.start()
-    yield broker.bootstrap_servers
-    broker.stop()
-
-
-_WHILE_AGO_MS = int(time.time() * 1000) - 3_600_000
-"""Retention takes old records away."""
-
-
-def ms(after: int) -> str:
-    return str(_WHILE_AGO_MS + after)
-
-
-class Topic:
-    """A topic of one test."""
-
-    def __init__(self, bootstrap: str, name: str, partitions: int, **config: str) -> None:
-        self.bootstrap = bootstrap
-        self.name = name
-        with Admin(bootstrap_servers=bootstrap) as admin:
-            admin.create_topics([NewTopic(name, partitions, 1, {key.replace("_", "."): value for key, value in config.items()})])
-
-    def __getitem__(self, partition: int) -> TopicPartition:
-        return TopicPartition(self.name, partition)
-
-    def fill(self, partition: int, count: int) -> None:
-        with Producer(bootstrap_servers=self.bootstrap, linger_ms=50) as producer:
-            producer.send_many(self.name, [b"%d" % number for number in range(count)], partition=partition)
-
-    def stamp(self, partition: int, seconds: Sequence[int]) -> None:
-        """A record for each time, in milliseconds after a while ago."""
-        with Producer(bootstrap_servers=self.bootstrap, linger_ms=50) as producer:
-            for each in seconds:
-                producer.send(self.name, b"%d" % each, partition=partition, timestamp=int(ms(each)))
-
-    def delete_before(self, partition: int, offset: int) -> None:
-        with Admin(bootstrap_servers=self.bootstrap) as admin:
-            admin.delete_records({self[partition]: offset})
-
-    def delete(self) -> None:
-        with Admin(bootstrap_servers=self.bootstrap) as admin:
-            admin.delete_topics([self.name])
-            until(lambda: self.name not in {each.name for each in admin.list_topics()}, "the topic to be gone", 30)
-
-    def add_partitions(self, total: int) -> None:
-        with Admin(bootstrap_servers=self.bootstrap) as admin:
-            admin.create_partitions({self.name: total})
-
-    def contents(self) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
-        """(key, value) of every record, by partition."""
-        found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
-        with Consumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
-            partitions = [self[number] for number in consumer.partitions_for(self.name)]
-            ends = consumer.end_offsets(partitions)
-            consumer.assign(partitions)
-            while any(consumer.position(partition) < ends[partition] for partition in partitions):
-                for record in consumer.poll(5000):
-                    found.setdefault(record.partition, []).append((record.key, record.value))
-        return found
-
-    def options(self, **more: str) -> dict[str, str]:
-        return {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.name, **more}
-
-    def batch(self, **more: str) -> BatchReader:
-        return BatchReader(read_options(self.options(**more), streaming=False))
-
-    def stream(self, **more: str) -> StreamReader:
-        return StreamReader(read_options(self.options(**more), streaming=True))
-
-    def write(self, *batches: object, **more: str) -> int:
-        options = {"kafka.bootstrap.servers": self.bootstrap, "topic": self.name, **more}
-        return write_rows(write_options(options, streaming=False), iter(batches)).rows
-
-
-@pytest.fixture
-def name(own_name: str) -> str:
-    return own_name
-
-
-def values(batches: Iterator[object]) -> list[int]:
-    return [int(value) for batch in batches for value in batch.column("value").to_pylist()]  # type: ignore[attr-defined]
 
 
 def ranges(partitions: object) -> list[OffsetRange]:

@@ -23,12 +23,13 @@ from odradek.spark.options import ReadOptions, read_options
 from odradek.spark.planning import open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange
 from odradek.spark.worker_clients import MOST_IDLE, Lease, WorkerClients
-from tests.spark.test_without_spark import Topic, bootstrap, values
+from tests.client.internals import engine_of
+from tests.spark.without_spark import Topic, bootstrap, values
 
 __all__ = ["bootstrap"]
 
 
-class World:
+class WorkerClientsWorld:
     """The clients of a worker, and those that were ever opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,8 +56,8 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    world = World(monkeypatch)
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerClientsWorld]:
+    world = WorkerClientsWorld(monkeypatch)
     yield world
     world.clients.close()
 
@@ -79,7 +80,7 @@ def is_closed(consumer: Consumer) -> bool:
 
 
 class TestReading:
-    def test_one_client_reads_range_after_range_and_each_exactly(self, bootstrap: str, name: str, world: World) -> None:
+    def test_one_client_reads_range_after_range_and_each_exactly(self, bootstrap: str, name: str, world: WorkerClientsWorld) -> None:
         topic = Topic(bootstrap, name, 3)
         for partition in range(3):
             topic.fill(partition, 10)
@@ -89,7 +90,7 @@ class TestReading:
                 assert found == list(range(start, end))
         assert len(world.opened) == 1
 
-    def test_nothing_is_asked_for_behind_a_range(self, bootstrap: str, name: str, world: World) -> None:
+    def test_nothing_is_asked_for_behind_a_range(self, bootstrap: str, name: str, world: WorkerClientsWorld) -> None:
         topic = Topic(bootstrap, name, 2)
         topic.fill(0, 10)
         topic.fill(1, 10)
@@ -100,7 +101,7 @@ class TestReading:
                 # A Fetch at the end of the log would wait there, and the next range for it.
                 assert len(values(read_range(slow, OffsetRange(topic[partition], 0, 10)))) == 10
 
-    def test_a_client_that_was_not_read_to_the_end_is_closed(self, bootstrap: str, name: str, world: World) -> None:
+    def test_a_client_that_was_not_read_to_the_end_is_closed(self, bootstrap: str, name: str, world: WorkerClientsWorld) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 10)
         reading = read_range(options(topic)._replace(), OffsetRange(topic[0], 0, 20))
@@ -111,7 +112,7 @@ class TestReading:
         assert values(read_range(options(topic), OffsetRange(topic[0], 5, 7))) == [5, 6]
         assert len(world.opened) == 2
 
-    def test_a_client_whose_task_failed_is_closed(self, bootstrap: str, name: str, world: World) -> None:
+    def test_a_client_whose_task_failed_is_closed(self, bootstrap: str, name: str, world: WorkerClientsWorld) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 10)
         topic.delete_before(0, 4)
@@ -120,7 +121,7 @@ class TestReading:
         assert world.clients.waiting == 0
         assert is_closed(world.opened[0])
 
-    def test_loss_is_seen_by_a_client_that_was_used_before(self, bootstrap: str, name: str, world: World) -> None:
+    def test_loss_is_seen_by_a_client_that_was_used_before(self, bootstrap: str, name: str, world: WorkerClientsWorld) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 10)
         assert len(values(read_range(options(topic), OffsetRange(topic[0], 0, 10)))) == 10
@@ -132,7 +133,7 @@ class TestReading:
         assert len(world.opened) == 1
 
     def test_a_client_that_was_used_before_is_replaced_when_it_fails(
-        self, bootstrap: str, name: str, world: World, monkeypatch: pytest.MonkeyPatch
+        self, bootstrap: str, name: str, world: WorkerClientsWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 10)
@@ -143,7 +144,9 @@ class TestReading:
         assert len(world.opened) == 2
         assert is_closed(world.opened[0])
 
-    def test_it_is_replaced_where_it_has_come_to(self, bootstrap: str, name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_is_replaced_where_it_has_come_to(
+        self, bootstrap: str, name: str, world: WorkerClientsWorld, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         topic = Topic(bootstrap, name, 1)
         for _ in range(6):
             topic.fill(0, 10)
@@ -154,7 +157,9 @@ class TestReading:
         assert values(read_range(options(topic), OffsetRange(topic[0], 0, 60))) == wanted
         assert len(world.opened) == 2
 
-    def test_a_client_that_is_new_is_believed(self, bootstrap: str, name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_client_that_is_new_is_believed(
+        self, bootstrap: str, name: str, world: WorkerClientsWorld, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 10)
 
@@ -167,7 +172,7 @@ class TestReading:
             list(read_range(options(topic), OffsetRange(topic[0], 0, 10)))
         assert len(world.opened) == 1
 
-    def test_queries_with_other_settings_have_other_clients(self, bootstrap: str, name: str, world: World) -> None:
+    def test_queries_with_other_settings_have_other_clients(self, bootstrap: str, name: str, world: WorkerClientsWorld) -> None:
         topic = Topic(bootstrap, name, 1)
         with Producer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
             producer.init_transactions()
@@ -180,7 +185,9 @@ class TestReading:
             assert values(read_range(chosen, OffsetRange(topic[0], 0, 2))) == wanted
         assert len(world.opened) == 2
 
-    def test_a_topic_made_anew_is_read_by_a_client_that_knew_the_old_one(self, bootstrap: str, name: str, world: World) -> None:
+    def test_a_topic_made_anew_is_read_by_a_client_that_knew_the_old_one(
+        self, bootstrap: str, name: str, world: WorkerClientsWorld
+    ) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 3)
         assert values(read_range(options(topic), OffsetRange(topic[0], 0, 3))) == [0, 1, 2]
@@ -190,7 +197,7 @@ class TestReading:
         topic.fill(0, 5)
         assert values(read_range(options(topic), OffsetRange(topic[0], 2, 5))) == [2, 3, 4]
 
-    def test_a_broker_that_was_started_again_is_read_on(self, tmp_path: Path, name: str, world: World) -> None:
+    def test_a_broker_that_was_started_again_is_read_on(self, tmp_path: Path, name: str, world: WorkerClientsWorld) -> None:
         broker = OdradekBroker(tmp_path)
         broker.start()
         try:
@@ -312,5 +319,5 @@ def test_errors_that_nobody_was_told_of_keep_a_client_from_the_next_task(bootstr
         assert consumer.at_rest
         consumer.assign_range(TopicPartition(name, 0), 0, 0)
         assert consumer.at_rest
-        consumer._client.engine.fetcher.errors.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "of the task before"))
+        engine_of(consumer).fetcher.errors.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "of the task before"))
         assert not consumer.at_rest

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import aiokafka
 import pytest
 
+from interop.waiting import until
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -31,13 +31,6 @@ WHERE = pytest.mark.parametrize("process", [False, True], ids=["thread", "proces
 def _topics(port: int) -> set[str]:
     with Wire(port) as wire:
         return {topic.name for topic in wire.ask(MetadataRequest(topics=None), 12).topics}
-
-
-def _until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @WHERE
@@ -109,7 +102,7 @@ def test_a_call_that_is_given_up_ends_in_the_process_of_the_broker() -> None:
     with EmbeddedBroker(process=True, memory=True) as broker:
         with pytest.raises(TimeoutError, match="0 PRODUCE requests"):
             broker.wait_until_seen("Produce", timeout_s=0.05)
-        _until(lambda: "wait_until_seen was cancelled" in broker.log_text())
+        until(lambda: "wait_until_seen was cancelled" in broker.log_text())
         assert broker.seen("Produce") == 0
 
 
@@ -161,7 +154,7 @@ def test_clients_of_a_cluster_in_processes_survive_the_kill_of_a_node() -> None:
         assert not cluster.is_up(2)
         cluster.create_topic("late", 1, replication_factor=2)
         cluster.restart(2)
-        _until(lambda: _topics(cluster.port(2)) == {"t", "late"})
+        until(lambda: _topics(cluster.port(2)) == {"t", "late"})
         cluster.delete_topic("late")
         assert _topics(cluster.port(3)) == {"t"}
 
@@ -272,8 +265,8 @@ def test_nothing_is_left_when_the_process_of_the_test_ends_without_stopping_its_
             test.send_signal(signal.SIGKILL)
         test.stdin.close()
         test.wait(30)
-    _until(lambda: not any(_alive(int(pid)) for pid in pids))
-    _until(lambda: not any(Path(each).parents[1].exists() for each in (memory, disk, other)))
+    until(lambda: not any(_alive(int(pid)) for pid in pids))
+    until(lambda: not any(Path(each).parents[1].exists() for each in (memory, disk, other)))
 
 
 FORK = """

@@ -111,7 +111,8 @@ class _Assignment:
 
 
 class _Load:
-    """Subscribers of a topic sorted by load, returned from both ends.
+    """Subscribers of a topic sorted by their load, the number of their partitions. `least` returns them from the front, `most` from the
+    back.
 
     Each end has a range of members with the same load. `least` and `most` return the members of their range one after the other; after the
     last one, the next members join the range. So each member's size is read only once, and stays correct while partitions move between the

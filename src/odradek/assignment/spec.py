@@ -27,7 +27,7 @@ class MemberSpec(NamedTuple):
 class GroupSpec(NamedTuple):
     """Group to be assigned.
 
-    `partition_counts` has each topic that a member subscribes to. `homogeneous` tells that all members subscribe to the same topics.
+    `partition_counts` has each topic that a member subscribes to. `homogeneous` is True when all members subscribe to the same topics.
     """
 
     members: Mapping[str, MemberSpec]

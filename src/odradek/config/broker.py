@@ -132,7 +132,7 @@ class BrokerConfig(Config):
         check(self)
 
     def hide(self, line: str) -> str:
-        """Return the line without values from a configuration provider."""
+        """Return the line with values from configuration providers replaced by their references."""
         return hide(self.found, line) if self.found else line
 
     def _default(self, key: Key[ConfigValue]) -> ConfigValue:

@@ -60,7 +60,7 @@ class BrokerLayers(NamedTuple):
     """Effective configuration, where it may differ from the settings because of references to a configuration provider."""
 
     def synonyms(self, name: str, *, sensitive: bool) -> tuple[Synonym, ...]:
-        """Return the keys that may give `name` its value, in each layer, the strongest first; keys before `name` itself are left out."""
+        """Return the keys that may give `name` its value, in each layer, the strongest first. The list begins with `name`."""
         found: list[Synonym] = []
         layers = (
             (self.dynamic, SOURCE_DYNAMIC_BROKER),

@@ -32,7 +32,7 @@ A JVM broker with such a key in its file logs a warning of an unknown key, and s
 
 _REFUSED = """
 ## Keys that are refused
-These keys need a feature that Odradek does not serve yet. Ignoring them could do harm, so only the values below are allowed. With another
+These keys need a feature that Odradek does not support yet. Ignoring them could do harm, so only the values below are allowed. With another
 value, a broker key prevents the start of the broker, and a topic key the creation of the topic (INVALID_CONFIG).
 """
 

@@ -205,7 +205,7 @@ def without_effect_at_run_time(name: str) -> str | None:
     name = name if setting is None else setting.key
     for beginning, feature in {**UNSERVED_SECURITY, **UNSERVED_PREFIXES}.items():
         if name.startswith(beginning):
-            return f"{feature} is not served yet"
+            return f"{feature} is not supported yet"
     if setting is None and is_only_kept(name):
         return _JAAS if name == _JAAS_CONFIG else _NO_SUCH_KEY
     return WITHOUT_EFFECT.get(name)

@@ -59,7 +59,7 @@ class SettingsRead(NamedTuple):
 class DynamicBrokerConfig:
     """Configuration of a running broker: `static` is the file's configuration, `current` the effective one.
 
-    Callers read single values through the accessors each time they need them. `update` takes over the settings in the metadata; code that
+    Callers read single values through the accessors each time they need them. `update` applies the settings in the metadata; code that
     must act on a change subscribes. Everything runs on the event loop, except `check` and `read`, which open files; other threads may also
     read single values.
 
@@ -140,7 +140,7 @@ class DynamicBrokerConfig:
         self._subscribers.append((wanted, callback))
 
     def update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
-        """Take over the settings for this broker and for all brokers; return a line for each problem.
+        """Apply the settings for this broker and for all brokers; return a line for each problem.
 
         An invalid setting (for example of another implementation in the same metadata) is left out, with a line. A key that was set without
         effect has a line, too. If the update opens files (`opens_files`), call `read` in a thread and `take` on the loop instead.
@@ -159,7 +159,7 @@ class DynamicBrokerConfig:
         return node is not self._seen and bool(node or self._seen)
 
     def read(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> SettingsRead:
-        """Return the argument of `take`. Changes nothing, and may run in a thread if no other settings are taken over before `take`."""
+        """Return the argument of `take`. Changes nothing, and may run in a thread if no other settings are applied before `take`."""
         problems: list[str] = []
         named = self._providers(node, cluster)
         usable, node_values = self._usable(node, "this broker", problems, named)
@@ -177,7 +177,7 @@ class DynamicBrokerConfig:
         return SettingsRead(node, problems, usable, usable_of_all, effective, renewed)
 
     def take(self, settings: SettingsRead) -> list[str]:
-        """Take over the settings that `read` returned. Return the lines that `update` returns."""
+        """Apply the settings that `read` returned. Return the lines that `update` returns."""
         problems, new = settings.problems, settings.effective
         if new is not None:
             problems += _ineffective(self.node, settings.node, "this broker") + _ineffective(self.cluster, settings.cluster, "all brokers")

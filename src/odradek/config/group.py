@@ -57,12 +57,12 @@ CONSUMER_KEYS: dict[Key[int], BrokerKeys] = {
 
 
 def check_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Raise ConfigError for unknown keys, invalid values, values out of the broker's bounds, or groups that are not served yet."""
+    """Raise ConfigError for unknown keys, invalid values, values out of the broker's bounds, or groups that are not supported yet."""
     for name in overrides:
         if name not in GROUP_CONFIG:
             raise ConfigError(f"Unknown group config name: {name}")
         if not name.startswith("consumer."):
-            raise ConfigError(f"{name} is a setting of {name.partition('.')[0]} groups, which are not served yet")
+            raise ConfigError(f"{name} is a setting of {name.partition('.')[0]} groups, which are not supported yet")
     own = Config(GROUP_CONFIG, GROUP_CONFIG.parse(overrides))
     for key, (_, least, most) in CONSUMER_KEYS.items():
         if own.is_set(key) and own[key] < broker[least]:

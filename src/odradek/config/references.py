@@ -64,7 +64,7 @@ class Resolved(dict[str, Any]):
 def hide(found: Mapping[str, str], line: str) -> str:
     """Return the line with values replaced by their references: a value may be secret, and lines are logged.
 
-    `found` has the reference by value.
+    `found` maps values to references.
     """
     for value, reference in sorted(found.items(), key=lambda each: -len(each[0])):
         for shown in filter(None, dict.fromkeys((" ".join(value.split()), value.strip()))):

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raise ConfigError for the first unknown name, or for a key of a feature that is not served yet."""
+    """Raise ConfigError for the first unknown name, or for a key of a feature that is not supported yet."""
     from odradek.config.broker import BROKER_CONFIG
 
     for name in names:
@@ -75,7 +75,7 @@ def check_names(names: Iterable[str]) -> None:
         if feature == "ZooKeeper":
             raise ConfigError(f"{name}: Kafka 4.0 removed ZooKeeper; leave the key out")
         if feature is not None:
-            raise ConfigError(f"{name} needs {feature}, which Odradek does not serve yet; leave the key out")
+            raise ConfigError(f"{name} needs {feature}, which Odradek does not support yet; leave the key out")
         import difflib
 
         close = difflib.get_close_matches(name, BROKER_CONFIG.keys, 1, 0.8)
@@ -92,7 +92,7 @@ def check_required(given: Mapping[str, str]) -> None:
 
 
 def check(config: BrokerConfig) -> None:
-    """Raise ConfigError, one line naming the key, when keys contradict each other or require a feature that is not served."""
+    """Raise ConfigError, one line naming the key, when keys contradict each other or require a feature that is not supported."""
     if config.is_set(BROKER_ID) and config.is_set(NODE_ID) and config[BROKER_ID] != config[NODE_ID]:
         raise ConfigError("broker.id must be the same as node.id where both are set")
     check_listener_settings(config)

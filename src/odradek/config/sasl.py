@@ -153,7 +153,7 @@ def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
         if mechanism not in MECHANISMS:
             chosen = own is not None or config.is_set(SASL_ENABLED_MECHANISMS)
             hint = "" if chosen else f" (Kafka's default); set it to some of {', '.join(MECHANISMS)}"
-            raise ConfigError(f"{name}: the listener {listener} offers {mechanism}{hint}, which Odradek does not serve")
+            raise ConfigError(f"{name}: the listener {listener} offers {mechanism}{hint}, which Odradek does not support")
     return ListenerSasl(
         listener,
         mechanisms,
@@ -174,7 +174,7 @@ def node_login(config: BrokerConfig, listener: str, mechanism_key: Key[str]) -> 
     mechanism = config[mechanism_key]
     if mechanism not in MECHANISMS:
         hint = "" if config.is_set(mechanism_key) else f" (Kafka's default); set it to one of {', '.join(MECHANISMS)}"
-        raise ConfigError(f"{mechanism_key}={mechanism}{hint}: the listener {listener} uses SASL, and {mechanism} is not served")
+        raise ConfigError(f"{mechanism_key}={mechanism}{hint}: the listener {listener} uses SASL, and {mechanism} is not supported")
     key = listener_key(listener, SASL_JAAS_CONFIG.name, mechanism)
     module = _module(config, listener, mechanism)
     if module is None:
@@ -232,7 +232,7 @@ def _check_jaas_names(config: BrokerConfig) -> None:
                 f"{name} has no effect: a setting of a mechanism needs the name of a listener, {listener_key('NAME', key, 'plain')}"
             )
         if setting is not None and setting.mechanism and setting.mechanism.upper() not in MECHANISMS:
-            raise ConfigError(f"{name}: {setting.mechanism.upper()} is not served; the mechanisms are {', '.join(MECHANISMS)}")
+            raise ConfigError(f"{name}: {setting.mechanism.upper()} is not supported; the mechanisms are {', '.join(MECHANISMS)}")
         if setting is not None and key == SASL_JAAS_CONFIG.name:
             _module(config, setting.listener, setting.mechanism.upper())
         elif setting is not None and key == SASL_SERVER_CALLBACK_HANDLER_CLASS.name:

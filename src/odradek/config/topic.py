@@ -234,7 +234,7 @@ def override_problem(name: str, text: str) -> str | None:
 
 
 def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
-    """Raise ConfigError for overrides that are unknown, invalid, contradictory or not served (LogConfig.validate)."""
+    """Raise ConfigError for overrides that are unknown, invalid, contradictory or not supported (LogConfig.validate)."""
     from odradek.config.unserved import check_served_topic
 
     for name in overrides:

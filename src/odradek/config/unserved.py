@@ -1,4 +1,4 @@
-"""Keys of features that are not served yet, with the values that do not need the feature.
+"""Keys of features that are not supported yet, with the values that do not need the feature.
 
 Any other value is refused: an operator must never believe that a setting works when it has no effect.
 """
@@ -81,16 +81,16 @@ def unserved_prefix(name: str) -> str | None:
 
 
 def check_served(config: BrokerConfig) -> None:
-    """Raise ConfigError for the first key whose value needs a feature that is not served yet."""
+    """Raise ConfigError for the first key whose value needs a feature that is not supported yet."""
     for name, text in config.given.items():
         check_served_setting(name, text)
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SERVED_PROTOCOLS:
-            raise ConfigError(f"listeners: {endpoint} is a {endpoint.security_protocol} listener, which is not served")
+            raise ConfigError(f"listeners: {endpoint} is a {endpoint.security_protocol} listener, which is not supported")
 
 
 def check_served_setting(name: str, text: str) -> None:
-    """Raise ConfigError when the value of a broker's or listener's key needs a feature that is not served yet."""
+    """Raise ConfigError when the value of a broker's or listener's key needs a feature that is not supported yet."""
     from odradek.config.broker import BROKER_CONFIG
 
     if is_of_plugins(name):
@@ -100,11 +100,11 @@ def check_served_setting(name: str, text: str) -> None:
     feature = _missing(key, text)
     if feature is not None:
         shown = "" if key.type is PASSWORD else f"={text.strip()}"
-        raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet; leave the key out")
+        raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not support yet; leave the key out")
 
 
 def _missing(key: Key[ConfigValue], text: str) -> str | None:
-    """Return the feature that the value needs and that is not served yet."""
+    """Return the feature that the value needs and that is not supported yet."""
     if key.name in UNSERVED:
         allowed, feature = UNSERVED[key.name]
         if text.strip() not in allowed:
@@ -116,8 +116,8 @@ def _missing(key: Key[ConfigValue], text: str) -> str | None:
 
 
 def check_served_topic(overrides: Mapping[str, str]) -> None:
-    """Raise ConfigError for the first topic key whose value needs a feature that is not served yet."""
+    """Raise ConfigError for the first topic key whose value needs a feature that is not supported yet."""
     for name, (allowed, feature) in UNSERVED_TOPIC.items():
         text = overrides.get(name)
         if text is not None and text.strip().lower() not in allowed:
-            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet; leave the key out")
+            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not support yet; leave the key out")

@@ -12,10 +12,10 @@ from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC, policy_of_settin
 from odradek.config.references import PROVIDERS, is_provider_setting
 
 _THREADS = "one event loop does this work; to use more cores, run more processes"
-_SHARE = "share groups are not served yet"
-_SHARE_TOPIC = "share groups are not served yet; only a client that requests __share_group_state itself creates a topic with these settings"
-_STREAMS = "streams groups are not served yet"
-_TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
+_SHARE = "share groups are not supported yet"
+_SHARE_TOPIC = "share groups are not supported yet; only a client that requests __share_group_state creates a topic with them"
+_STREAMS = "streams groups are not supported yet"
+_TIERED = "tiered storage is not supported yet and remote.log.storage.system.enable must be false"
 _METRICS = "metrics have no samples: rates are those of the last 1, 5 and 15 minutes"
 _PURGATORY = "a delayed operation leaves its purgatory when it completes, so nothing needs to be purged"
 _TICKETS = "the Kerberos library gets a new ticket with the keytab, at the first use after half of the old ticket's lifetime"

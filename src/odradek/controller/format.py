@@ -147,7 +147,7 @@ def _number(text: str, error: str) -> int:
 def bootstrap_records(release_version: str | None, chosen: Mapping[str, int]) -> list[VersionedRecord]:
     """Return the records of `bootstrap.checkpoint`: metadata.version, then the other features above level 0, by name.
 
-    Raises FormatError for an unknown release or feature, for a level that is not served, and for missing dependencies.
+    Raises FormatError for an unknown release or feature, for a level that is not supported, and for missing dependencies.
     """
     from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 
@@ -186,11 +186,11 @@ def _check_features(chosen: Mapping[str, int], levels: Mapping[str, int]) -> Non
     for name, level in levels.items():
         if not features.is_served(name, level):
             highest = features.SERVED_LEVELS[name]
-            raise FormatError(f"{name} {level} is not served by Odradek yet; the highest level it serves is {highest}.")
+            raise FormatError(f"{name} {level} is not supported by Odradek yet; the highest supported level is {highest}.")
 
 
 def check_finalized(levels: Mapping[str, int]) -> list[str]:
-    """Return a warning for each finalized level that is kept but not served yet.
+    """Return a warning for each finalized level that is kept but not supported yet.
 
     Raises StorageError for a feature or level that Kafka 4.3 does not know, because this release could misread its records.
     """
@@ -202,7 +202,7 @@ def check_finalized(levels: Mapping[str, int]) -> list[str]:
             raise StorageError(f"The cluster has finalized {name} at level {level}; {which} known to this version.")
         if not features.is_served(name, level):
             warnings.append(
-                f"The cluster has finalized {name} at level {level}; the level is kept, but Odradek does not serve that feature yet."
+                f"The cluster has finalized {name} at level {level}; the level is kept, but Odradek does not support that feature yet."
             )
     return warnings
 

@@ -464,7 +464,7 @@ class ShardContext(Generic[S]):
             waiting.fail(error)
 
     def on_high_watermark(self, offset: int) -> None:
-        """Take over the high watermark `offset`: activate a loaded shard, and complete the responses whose records are below `offset`."""
+        """Process the new high watermark `offset`: activate a loaded shard, and complete the responses whose records are below `offset`."""
         if self.state is ShardState.LOADED:
             if offset >= self.next_offset:
                 self._activate()

@@ -60,7 +60,7 @@ class CoordinatorShard(Protocol):
         ...
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take over a changed cluster image."""
+        """Apply a changed cluster image."""
         ...
 
     def on_new_epoch(self) -> None:
@@ -151,5 +151,5 @@ class CoordinatorLog(Protocol):
         ...
 
     def lead_on(self, leader_epoch: int) -> bool:
-        """Take over a later epoch in which this broker still leads the same log. Return False, without a change, when it does not."""
+        """Move on to a later epoch in which this broker still leads the same log. Return False, without a change, when it does not."""
         ...

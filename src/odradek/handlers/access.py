@@ -261,7 +261,7 @@ ACCESS: Final[dict[str, dict[ApiKey, Access]]] = {
         ApiKey.UPDATE_RAFT_VOTER: _cluster(_CLUSTER_ACTION),
     },
 }
-"""Checks by listener scope and API, in the order of the API keys. APIs that are missing in `handlers.table` are not served yet."""
+"""Checks by listener scope and API, in the order of the API keys. APIs that are missing in `handlers.table` are not supported yet."""
 
 
 def required(scope: str, api_key: int) -> tuple[Check, ...]:

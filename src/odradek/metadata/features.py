@@ -90,7 +90,7 @@ SERVED_LEVELS: dict[str, int] = {
 def known_features() -> dict[str, VersionRange]:
     """Return the levels of each feature of Kafka 4.3, including metadata.version (QuorumFeatures.defaultSupportedFeatureMap).
 
-    A finalized level in the metadata must be one of these. Levels above those of `supported_features` are not served.
+    A finalized level in the metadata must be one of these. Levels above those of `supported_features` are not supported.
     """
     ranges = {METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION)}
     for name, versions in FEATURES.items():
@@ -119,7 +119,7 @@ def registered_features(finalized: Mapping[str, int]) -> dict[str, VersionRange]
     """Return the levels that a broker registers: those that it serves and, if the cluster has finalized others, these too.
 
     A controller refuses a broker that lacks a finalized level (ClusterControlManager.processRegistrationFeature). JVM Kafka formats with
-    levels of share.version and streams.version that Odradek does not serve. Such levels are registered only where they are finalized
+    levels of share.version and streams.version that Odradek does not support. Such levels are registered only where they are finalized
     already. Otherwise a JVM controller could finalize them because brokers claim to serve them.
     """
     registered = supported_features()

@@ -15,9 +15,9 @@ ABSENT: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
             f"{_S}BrokerTopicMetrics,name=*Share*",
             f"{_GROUPS}share-*",
         ),
-        "share groups are not served yet",
+        "share groups are not supported yet",
     ),
-    ((f"{_GROUPS}streams-*",), "streams groups are not served yet"),
+    ((f"{_GROUPS}streams-*",), "streams groups are not supported yet"),
     (
         (
             f"{_S}BrokerTopicMetrics,name=FetchMessageConversionsPerSec",

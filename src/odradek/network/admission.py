@@ -110,7 +110,9 @@ class Admission:
         self._advance(name)
 
     def _advance(self, name: str) -> None:
-        """Read the connections behind the first one in order, up to a connection that has to wait. That connection becomes the first."""
+        """Start reading the connections behind the first one, in order, up to a connection that has to wait. That connection becomes the
+        first.
+        """
         waiting = self._queues.pop(name).waiting
         while waiting and name not in self._queues:
             connection = next(iter(waiting))

@@ -57,7 +57,7 @@ class AskerSession:
         self._session_epoch = INITIAL_EPOCH
 
     def granted(self, session_id: int, answered: AbstractSet[K], members: AbstractSet[K]) -> bool:
-        """Take over a response about the partitions `answered`, when the session has `members`.
+        """Process a response about the partitions `answered`, when the session has `members`.
 
         Returns False when the response is about other partitions than requested: its content must then be ignored.
         """

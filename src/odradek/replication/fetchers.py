@@ -317,7 +317,7 @@ class Fetcher:
             self._alarm.set(due - now)
 
     def _throttle(self, quota: ReplicationQuota, now: float) -> None:
-        """Leave out for `_THROTTLED_PAUSE_S` the throttled partitions that are not in sync, while the quota is exceeded."""
+        """While the quota is exceeded, delay the throttled partitions that are not in sync by `_THROTTLED_PAUSE_S` seconds."""
         if quota.exceeded(int(now * 1000)):
             for followed in list(self.table):
                 fetched = followed.state is FetchState.FETCHING and followed.lag != 0

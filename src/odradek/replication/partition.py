@@ -213,7 +213,7 @@ class Partition:
         return new_epoch
 
     def log_replaced(self) -> None:
-        """Take note that `log` is now the copy in another log directory."""
+        """Note that `log` is now the copy in another log directory."""
         self.raise_high_watermark()
         self._note_change(True)
 
@@ -337,7 +337,7 @@ class Partition:
         return info, not under_min_isr and self._follow_in_sync(log, None)
 
     def append_as_follower(self, records: memoryview, leader_epoch: int, *, high_watermark: int, log_start_offset: int) -> None:
-        """Append records from the leader of `leader_epoch` at the local log end, and take over its high watermark and log start."""
+        """Append records from the leader of `leader_epoch` at the local log end, and adopt its high watermark and log start."""
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:
             raise self._unavailable()

@@ -71,7 +71,7 @@ class DelayedOperation(Generic[K]):
         return self.force_complete()
 
     def park(self, purgatory: Purgatory[K], keys: Sequence[K], deadline: Deadline) -> None:
-        """Take over the purgatory's entries. Called only by `Purgatory.watch`."""
+        """Store the purgatory's entries. Called only by `Purgatory.watch`."""
         self._purgatory = purgatory
         self._keys = keys
         self._deadline = deadline

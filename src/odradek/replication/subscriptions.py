@@ -181,7 +181,7 @@ class Subscription:
     # -- partitions of the session -----------------------------------------------------------------------------------------------------
 
     def add(self, entry: FetchPartition) -> None:
-        """Add a partition to the session, or take note of one that a request names again. The partition becomes dirty."""
+        """Add a partition to the session, or note that a request names it again. The partition becomes dirty."""
         self._soil(entry)
         if entry.topic is not None:
             self.name(entry)
@@ -230,7 +230,7 @@ class Subscription:
                 del self._registry.by_follower[follower]
 
     def looked(self) -> None:
-        """Take note that the dirty partitions have just been read, with all marks until now."""
+        """Note that the dirty partitions have just been read, with all marks until now."""
         self._fresh.clear()
 
     def settle(self, entry: FetchPartition, replica: Replica) -> None:
@@ -245,7 +245,7 @@ class Subscription:
             self._dirty[entry] = None
 
     def answered(self) -> None:
-        """Take note that a response leaves."""
+        """Note that a response leaves."""
         self._answered_at_s = self._registry.clock.monotonic()
         self._unsent = 0
 

@@ -151,11 +151,8 @@ class _Fetching:
             try:
                 chunk = self._lease.consumer.next_chunk(self._options.poll_timeout_ms)
             except TopicRecreated:
-                # A consumer from an earlier task may still know the topic of before, and the range may be of the topic that is there now.
-                if self._lease.fresh:
-                    self._lost(f"topic {self._range.topic_partition.topic} was deleted and created again")
-                    break
-                self._replace_consumer("its topic was created again")
+                self._lost(f"topic {self._range.topic_partition.topic} was deleted and created again")
+                break
             except OffsetOutOfRange:
                 self._position = _after_loss(self._options, self._lease.consumer, self._range, self._position)
             except KafkaError as error:
@@ -164,7 +161,9 @@ class _Fetching:
                     if not self._is_gone():
                         raise
                     break
-                self._replace_consumer(error)
+                logger.info("A client that was used earlier is replaced: %s", error)
+                self._lease.consumer.close()
+                self._lease = self._begin(fresh=True)
             else:
                 if chunk is None and self._is_gone():
                     break
@@ -195,11 +194,6 @@ class _Fetching:
         if self._options.fail_on_data_loss:
             raise DataLoss(read)
         logger.warning("Skipped, with failOnDataLoss=false: %s", read)
-
-    def _replace_consumer(self, why: object) -> None:
-        logger.info("A client that was used earlier is replaced: %s", why)
-        self._lease.consumer.close()
-        self._lease = self._begin(fresh=True)
 
     def _begin(self, *, fresh: bool = False) -> Lease:
         lease = worker_clients.take(self._key, self._open, fresh=fresh)

@@ -10,9 +10,9 @@ Item = TypeVar("Item")
 
 
 def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """Yield the items (none may be None) and raise their error; a thread gets the next item while the caller uses the last.
+    """Yield the items (none may be None) and raise their error; a thread gets the next item while the caller uses the current one.
 
-    A caller that stops early does not wait for the thread, which still waits for its item.
+    When the caller stops early, it does not wait for the thread.
     """
     reader = ThreadPoolExecutor(1, "odradek-read-ahead")
     try:

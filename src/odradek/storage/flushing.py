@@ -205,7 +205,7 @@ class Durability:
         self._names[:0] = names
 
     def finish(self, flush: Flush, now_ms: int) -> bool:
-        """Take over a flush that ran without error. Return whether it still counts, so that the recovery point could move."""
+        """Record a flush that ran without error. Return whether it still counts, so that the recovery point could move."""
         holds = flush.generation == self._generation
         flush.release(durable=holds)
         if holds:

@@ -352,7 +352,7 @@ class Log:
         return flush
 
     def finish_flush(self, flush: Flush) -> None:
-        """Take over a flush that ran without error: the recovery point moves, unless the log was truncated since the flush began."""
+        """Record a flush that ran without error: the recovery point moves, unless the log was truncated since the flush began."""
         if not self._durability.finish(flush, self._clock.time_ms()):
             # If the directory was renamed, the flush may have missed files under the old name: they must be made durable again.
             self.owe_fsync(f"{self.directory}/{PARTITION_METADATA}")
@@ -748,7 +748,7 @@ class Log:
         return self._cut
 
     def hardened(self, flush: Flush) -> bool:
-        """Take over a flush of a truncated log that ran without error, as `finish_flush` does, after its checkpoints were written.
+        """Record a flush of a truncated log that ran without error, as `finish_flush` does, after its checkpoints were written.
 
         Returns whether the truncation is durable now. It is not when the log was truncated again, renamed or closed in the meantime.
         """

@@ -587,7 +587,7 @@ class LogManager:
         return Hardening(self._disk, cuts, checkpoints) if cuts else None
 
     def finish_hardening(self, hardening: Hardening) -> None:
-        """Take over a finished executor call. A directory in which an operation failed goes offline."""
+        """Process a finished executor call. A directory in which an operation failed goes offline."""
         failed = {path for path, _ in hardening.failed_directories}
         for log, flush in hardening.cuts:
             error = hardening.failed.get(log)

@@ -449,7 +449,7 @@ class ProducerStateManager:
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def adopt(self, other: ProducerStateManager) -> None:
-        """Take over from another copy of the log the state that this copy's batches do not show.
+        """Adopt the state of another copy of the log that this copy's batches do not show.
 
         These are producers whose batches are gone from the log, and running verifications.
         """
@@ -612,7 +612,7 @@ class ProducerStateManager:
         self.map_end_offset = offset
 
     def begin_with(self, offset: int, producers: list[ProducerSnapshotEntry], now_ms: int) -> None:
-        """Take over a state from elsewhere, with a durable snapshot (reloadFromTieredSnapshot). Call it after `truncate_fully(offset)`."""
+        """Adopt the state of another log, with a durable snapshot (reloadFromTieredSnapshot). Call it after `truncate_fully(offset)`."""
         self._disk.write_atomic(self.snapshot_path(offset), encode_snapshot(producers))
         self.snapshots.append(offset)
         self.last_snapshot_offset = offset

@@ -15,6 +15,7 @@ from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.coordinator.context import RuntimeOptions
 from odradek.coordinator.group.classic.group import ClassicGroup
+from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.group import Caller
 from odradek.coordinator.group.records import SERDE
 from odradek.coordinator.group.service import GroupCoordinator
@@ -256,3 +257,16 @@ class World:
         for member in reversed(ids):
             self.sync(member, generation, {each: each.encode() for each in ids} if member == leader else None)
         return ids, generation
+
+
+def static_group(world: World, *names: str) -> tuple[dict[str, str], int]:
+    both = [("range", subscription("t")), ("other", subscription("t"))]
+    replies = {name: world.join(instance=name, protocols=both) for name in names}
+    world.clock.advance_s(10)
+    members = {name: reply.result().member_id for name, reply in replies.items()}
+    generation = next(iter(replies.values())).result().generation_id
+    leader = next(iter(replies.values())).result().leader
+    for name, member in sorted(members.items(), key=lambda each: each[1] == leader):
+        world.sync(member, generation, {m: m.encode() for m in members.values()} if member == leader else None, instance=name)
+    assert world.group().state is ClassicState.STABLE
+    return members, generation

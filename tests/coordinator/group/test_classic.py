@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.classic.state import ClassicState
 from odradek.coordinator.group.group import Caller
 from odradek.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
-from tests.coordinator.group.support import GROUP, World, subscription
+from tests.coordinator.group.support import GROUP, World, static_group, subscription
 
 
 def test_a_dynamic_member_gets_its_id_first_and_joins_with_it() -> None:
@@ -231,19 +231,6 @@ def test_a_member_removed_while_its_sync_is_parked_is_told() -> None:
 
 
 # -- static members ----------------------------------------------------------------------------------------------------------------
-
-
-def static_group(world: World, *names: str) -> tuple[dict[str, str], int]:
-    both = [("range", subscription("t")), ("other", subscription("t"))]
-    replies = {name: world.join(instance=name, protocols=both) for name in names}
-    world.clock.advance_s(10)
-    members = {name: reply.result().member_id for name, reply in replies.items()}
-    generation = next(iter(replies.values())).result().generation_id
-    leader = next(iter(replies.values())).result().leader
-    for name, member in sorted(members.items(), key=lambda each: each[1] == leader):
-        world.sync(member, generation, {m: m.encode() for m in members.values()} if member == leader else None, instance=name)
-    assert world.group().state is ClassicState.STABLE
-    return members, generation
 
 
 @pytest.mark.parametrize("version", [5, 8, 9])

@@ -11,8 +11,7 @@ from odradek.coordinator.records import CoordinatorRecord
 from odradek.protocol.messages.group_records import GroupMetadataValue
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.records.batch import encode_batch
-from tests.coordinator.group.support import GROUP, SERDE, SyncReply, World, subscription
-from tests.coordinator.group.test_classic import static_group
+from tests.coordinator.group.support import GROUP, SERDE, SyncReply, World, static_group, subscription
 
 BOTH = [("range", subscription("t")), ("other", subscription("t"))]
 

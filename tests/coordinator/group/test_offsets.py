@@ -19,12 +19,10 @@ from odradek.protocol.messages.group_records import GroupMetadataKey, OffsetComm
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
-from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.coordinator.group.support import GROUP, PARTITION, World, subscription
+from tests.coordinator.group.offset_support import DAY, TOPIC_ID, delete_groups, end, txn_commit
+from tests.coordinator.group.support import GROUP, World, subscription
 
 Partition = OffsetCommitRequest.OffsetCommitRequestPartition
-DAY = 86_400.0
-TOPIC_ID = UUID(int=77)
 
 
 def test_a_consumer_without_a_group_commits_and_fetches() -> None:
@@ -130,34 +128,6 @@ def test_an_offset_of_a_deleted_topic_of_the_same_name_is_not_shown() -> None:
 # -- transactions --------------------------------------------------------------------------------------------------------------------
 
 
-def txn_commit(
-    world: World, offset: int, *, producer: int = 9, member: str = "", generation: int = -1, version: int = 5, partition: int = 0
-) -> ErrorCode:
-    request = TxnOffsetCommitRequest(
-        transactional_id="tx",
-        group_id=GROUP,
-        producer_id=producer,
-        producer_epoch=0,
-        generation_id=generation,
-        member_id=member,
-        topics=[
-            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
-                name="t",
-                partitions=[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)],
-            )
-        ],
-    )
-    reply = world.coordinator.commit_transactional_offsets(Caller(version), request)
-    world.settle()
-    return ErrorCode(reply.result().topics[0].partitions[0].error_code)
-
-
-def end(world: World, *, committed: bool, producer: int = 9) -> None:
-    done = world.runtime.end_transaction(PARTITION, producer, 0, 1, committed=committed, version=0)
-    world.settle()
-    done.result()
-
-
 @pytest.mark.parametrize("reload", [False, True])
 @pytest.mark.parametrize("committed", [False, True])
 def test_transactional_offsets_wait_for_the_marker(committed: bool, reload: bool) -> None:
@@ -248,12 +218,6 @@ def test_a_group_of_another_kind_must_be_empty() -> None:
     world = World()
     world.stable_group(1, protocol_type="connect")
     assert delete_offset(world) is ErrorCode.NON_EMPTY_GROUP
-
-
-def delete_groups(world: World, *names: str) -> list[ErrorCode]:
-    reply = world.coordinator.delete_groups(names)
-    world.settle()
-    return [ErrorCode(result.error_code) for result in reply.result()]
 
 
 def test_groups_are_deleted_with_all_their_offsets() -> None:

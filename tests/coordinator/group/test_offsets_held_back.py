@@ -8,8 +8,8 @@ from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.service import GroupCoordinator
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.coordinator.group.consumer.support import ConsumerWorld
+from tests.coordinator.group.offset_support import DAY, TOPIC_ID, delete_groups, end, txn_commit
 from tests.coordinator.group.support import GROUP, PARTITION, World, subscription
-from tests.coordinator.group.test_offsets import DAY, TOPIC_ID, delete_groups, end, txn_commit
 
 
 def fetch_all(world: World, *, stable: bool) -> dict[tuple[str, int], tuple[int, ErrorCode]]:

@@ -42,7 +42,7 @@ class Here:
         return answers
 
 
-class World:
+class MarkersWorld:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.leaders: dict[TopicPartition, int | None] = {P0: 1, P1: 1}
@@ -102,7 +102,7 @@ class World:
 
 
 def test_what_is_decided_in_one_turn_shares_a_request() -> None:
-    world = World()
+    world = MarkersWorld()
     jobs = [world.start(f"x{number}", 1000 + number) for number in range(3)]
     world.answer()
     assert len(world.sent) == 1
@@ -111,7 +111,7 @@ def test_what_is_decided_in_one_turn_shares_a_request() -> None:
 
 
 def test_what_is_decided_while_a_request_is_under_way_waits_for_its_answer() -> None:
-    world = World()
+    world = MarkersWorld()
     world.start("a", 1)
     world.clock.run_due()
     world.start("b", 2)
@@ -123,7 +123,7 @@ def test_what_is_decided_while_a_request_is_under_way_waits_for_its_answer() -> 
 
 
 def test_a_code_of_a_later_release_is_asked_again() -> None:
-    world = World()
+    world = MarkersWorld()
     job = world.start("a", 1)
     world.start("b", 2)
     world.answer({(1, P0): 9_999})  # type: ignore[dict-item]
@@ -136,7 +136,7 @@ def test_a_code_of_a_later_release_is_asked_again() -> None:
 
 def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.coordinator.transaction.markers._PER_REQUEST", 2)
-    world = World()
+    world = MarkersWorld()
     jobs = [world.start(f"x{number}", 1000 + number) for number in range(3)]
     world.answer()
     world.answer()
@@ -145,7 +145,7 @@ def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_the_partitions_that_have_it_not_are_asked_again() -> None:
-    world = World()
+    world = MarkersWorld()
     done = world.start("x", 1000, P0, P1)
     world.answer({(1000, P1): ErrorCode.NOT_LEADER_OR_FOLLOWER})
     world.leaders[P1] = 2
@@ -159,7 +159,7 @@ def test_only_the_partitions_that_have_it_not_are_asked_again() -> None:
 
 @pytest.mark.parametrize("times", [1, 2, 5])
 def test_what_gets_lost_is_sent_again_as_often_as_it_takes(times: int) -> None:
-    world = World()
+    world = MarkersWorld()
     done = world.start()
     for _ in range(times):
         world.answer(error=ConnectionError("lost"))
@@ -170,7 +170,7 @@ def test_what_gets_lost_is_sent_again_as_often_as_it_takes(times: int) -> None:
 
 
 def test_a_partition_without_a_leader_waits_for_one() -> None:
-    world = World()
+    world = MarkersWorld()
     world.leaders[P0] = NO_LEADER
     done = world.start()
     world.clock.advance_s(1)
@@ -181,7 +181,7 @@ def test_a_partition_without_a_leader_waits_for_one() -> None:
 
 
 def test_what_an_answer_does_not_mention_is_not_written() -> None:
-    world = World()
+    world = MarkersWorld()
     done = world.start("x", 1000, P0, P1)
     world.clock.run_due()
     only = TopicResult(name="t", partitions=[PartitionResult(partition_index=0, error_code=ErrorCode.NONE)])
@@ -197,7 +197,7 @@ def test_what_an_answer_does_not_mention_is_not_written() -> None:
     ids=lambda code: code.name,
 )
 def test_a_fenced_marker_is_somebody_elses_business(code: ErrorCode) -> None:
-    world = World()
+    world = MarkersWorld()
     done = world.start("x", 1000, P0, P1)
     other = world.start("y", 2000)
     world.answer({(1000, P0): code})
@@ -209,7 +209,7 @@ def test_a_fenced_marker_is_somebody_elses_business(code: ErrorCode) -> None:
 
 
 def test_a_later_transaction_of_the_same_id_takes_the_place_of_the_former() -> None:
-    world = World()
+    world = MarkersWorld()
     world.leaders[P0] = NO_LEADER
     former = world.start("x", 1000, P0)
     later = world.start("x", 2000, P1)
@@ -222,7 +222,7 @@ def test_a_later_transaction_of_the_same_id_takes_the_place_of_the_former() -> N
 
 
 def test_what_waits_behind_a_request_is_not_sent_once_another_broker_coordinates_it() -> None:
-    world = World()
+    world = MarkersWorld()
     other = TopicPartition("__transaction_state", 1)
     world.start("first", 1000, home=other)
     world.clock.run_due()
@@ -237,7 +237,7 @@ def test_what_waits_behind_a_request_is_not_sent_once_another_broker_coordinates
 
 
 def test_a_partition_that_moved_is_forgotten_and_the_others_are_not() -> None:
-    world = World()
+    world = MarkersWorld()
     world.leaders[P0] = NO_LEADER
     gone, stays = world.start("a", 1), world.start("b", 2, home=TopicPartition("__transaction_state", 1))
     world.sender.forget(HOME)
@@ -253,7 +253,7 @@ class TestPartitionsOfThisBroker:
     """They are written without a request."""
 
     def test_each_transaction_by_itself_after_what_has_decided_it(self) -> None:
-        world = World()
+        world = MarkersWorld()
         world.leaders = {P0: 5, P1: 1}
         both = world.start("x", 1000, P0, P1)
         own = world.start("y", 1001, P0)
@@ -269,7 +269,7 @@ class TestPartitionsOfThisBroker:
         assert both.result() is True
 
     def test_those_that_come_later_do_not_wait_for_the_first(self) -> None:
-        world = World()
+        world = MarkersWorld()
         world.leaders = {P0: 5}
         world.start("x", 1000, P0)
         world.clock.run_due()
@@ -279,7 +279,7 @@ class TestPartitionsOfThisBroker:
         assert second.result() is True
 
     def test_what_is_answered_in_parts_ends_with_the_last(self) -> None:
-        world = World()
+        world = MarkersWorld()
         world.leaders, world.here.parts = {P0: 5, P1: 5}, 2
         job = world.start("x", 1000, P0, P1)
         world.clock.run_due()
@@ -291,7 +291,7 @@ class TestPartitionsOfThisBroker:
         assert job.result() is True
 
     def test_what_cannot_be_written_now_is_tried_again_where_it_is_led_by_then(self) -> None:
-        world = World()
+        world = MarkersWorld()
         world.leaders = {P0: 5}
         job = world.start("x", 1000, P0)
         world.clock.run_due()
@@ -303,7 +303,7 @@ class TestPartitionsOfThisBroker:
         assert len(world.here.asked) == 1
 
     def test_a_fenced_one_is_somebody_else_s(self) -> None:
-        world = World()
+        world = MarkersWorld()
         world.leaders = {P0: 5}
         job = world.start("x", 1000, P0)
         world.clock.run_due()

@@ -3,163 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.coordinator.context import RuntimeOptions
-from odradek.coordinator.transaction.markers import NO_LEADER, MarkerSender
 from odradek.coordinator.transaction.records import encoded_transaction
-from odradek.coordinator.transaction.service import TOPIC, TransactionCoordinator, TransactionSettings
 from odradek.coordinator.transaction.state import AT_REST, MAX_EPOCH, Transaction, TransactionState
-from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from odradek.protocol.schema import Message
 from odradek.records.batch import encode_batch
-from tests.clock import ManualClock
-from tests.coordinator.support import MemoryLog
-
-P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-HOME = TopicPartition(TOPIC, 0)
-Marker = tuple[int, int, bool, int]
-"""Producer id, epoch, whether it commits, coordinator epoch."""
-
-
-class Ids:
-    def __init__(self) -> None:
-        self.given = 999
-
-        self.later: list[Deferred[int]] | None = None
-        """When a list, whoever asks waits there for the test."""
-
-    def next_id(self) -> Deferred[int]:
-        if self.later is not None:
-            self.later.append(Deferred())
-            return self.later[-1]
-        self.given += 1
-        return Deferred.of(self.given)
-
-
-class Leaders:
-    """Every partition is led by broker 1, takes the markers sent to it, and fences older coordinators and producers."""
-
-    def __init__(self) -> None:
-        self.markers: dict[TopicPartition, list[Marker]] = {}
-        self.missing: set[TopicPartition] = set()
-        self.leaderless: set[TopicPartition] = set()
-        self.answer: Callable[[], str] = lambda: "yes"
-        self.requests = 0
-
-    def leader_of(self, topic_partition: TopicPartition) -> int | None:
-        if topic_partition in self.missing:
-            return None
-        return NO_LEADER if topic_partition in self.leaderless else 1
-
-    def send(self, node: int, request: WriteTxnMarkersRequest) -> Deferred[Message]:
-        self.requests += 1
-        mood = self.answer()
-        if mood == "lost":
-            return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, "lost on the way"))
-        if mood == "silent":
-            return Deferred.of(WriteTxnMarkersResponse(markers=[]))
-        results = []
-        for marker in request.markers:
-            topics = []
-            for topic in marker.topics:
-                codes = [(index, self.take(TopicPartition(topic.name, index), marker, mood)) for index in topic.partition_indexes]
-                topics.append(
-                    WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                            for index, code in codes
-                        ],
-                    )
-                )
-            results.append(WriteTxnMarkersResponse.WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
-        if mood == "answer lost":
-            return Deferred.failed(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "lost on the way back"))
-        return Deferred.of(WriteTxnMarkersResponse(markers=results))
-
-    def take(self, partition: TopicPartition, marker: WriteTxnMarkersRequest.WritableTxnMarker, mood: str) -> ErrorCode:
-        if mood == "no leader":
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if mood == "fenced":
-            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        taken = self.markers.setdefault(partition, [])
-        for producer_id, epoch, _, coordinator_epoch in taken:
-            if producer_id == marker.producer_id and epoch > marker.producer_epoch:
-                return ErrorCode.INVALID_PRODUCER_EPOCH
-            if producer_id == marker.producer_id and coordinator_epoch > marker.coordinator_epoch:
-                return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        taken.append((marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch))
-        return ErrorCode.NONE
-
-
-class World:
-    def __init__(self, *, version: int = 2, auto_commit: bool = True) -> None:
-        self.clock = ManualClock()
-        self.log = MemoryLog(auto_commit=auto_commit)
-        self.leaders = Leaders()
-        self.ids = Ids()
-        self.epoch = 0
-        self.version = version
-        self.coordinator = self.new_coordinator()
-
-    def new_coordinator(self) -> TransactionCoordinator:
-        return TransactionCoordinator(
-            clock=self.clock,
-            options=RuntimeOptions(),
-            settings=self.settings(),
-            producer_ids=self.ids,
-            markers=MarkerSender(self.clock, self.leaders, self.leaders.send),
-            open_log=lambda _: self.log,
-            image=lambda: cast(Any, None),
-            server_version=lambda: self.version,
-            partition_of=lambda _: 0,
-        )
-
-    def settings(self) -> TransactionSettings:
-        return TransactionSettings(max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=False)
-
-    def load(self) -> World:
-        """As after a term of another broker."""
-        self.epoch += 1
-        self.coordinator.runtime.unload(HOME, None)
-        self.coordinator.runtime.load(HOME, self.epoch)
-        self.clock.run_due()
-        return self
-
-    def ask(self, deferred: Deferred[Any]) -> Any:
-        self.clock.run_due()
-        if not deferred.done:
-            raise TimeoutError
-        return deferred.result()
-
-    def begin(self, name: str = "x", timeout_ms: int = 60_000) -> Transaction:
-        return cast(Transaction, self.ask(self.coordinator.initialize(name, timeout_ms, None, two_phase=False, keep_prepared=False)))
-
-    def add(self, who: Transaction, *partitions: TopicPartition, epoch: int | None = None) -> None:
-        epoch = who.producer_epoch if epoch is None else epoch
-        self.ask(self.coordinator.add_partitions(who.transactional_id, who.producer_id, epoch, partitions, self.version))
-
-    def end(self, who: Transaction, *, commit: bool, epoch: int | None = None) -> tuple[int, int]:
-        epoch = who.producer_epoch if epoch is None else epoch
-        ended = self.coordinator.end(who.transactional_id, who.producer_id, epoch, commit=commit, client_version=self.version)
-        return cast("tuple[int, int]", self.ask(ended))
-
-
-def code_of(caught: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
-    return caught.value.code
+from tests.coordinator.transaction.support import HOME, P0, P1, TransactionsWorld, code_of
 
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_leaves_its_markers(version: int, commit: bool) -> None:
-    world = World(version=version).load()
+    world = TransactionsWorld(version=version).load()
     who = world.begin()
     world.add(who, P0, P1)
     assert world.coordinator.verify("x", who.producer_id, 0, [P0, TopicPartition("t", 2)]) == {
@@ -173,7 +33,7 @@ def test_a_transaction_leaves_its_markers(version: int, commit: bool) -> None:
 
 
 def test_a_new_producer_with_the_same_id_ends_the_old_ones_transaction() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     old = world.begin()
     world.add(old, P0)
     with pytest.raises(KafkaError) as error:
@@ -189,7 +49,7 @@ def test_a_new_producer_with_the_same_id_ends_the_old_ones_transaction() -> None
 
 
 def test_a_transaction_that_takes_too_long_is_aborted() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin(timeout_ms=5_000)
     world.add(who, P0)
     world.clock.advance_s(4.9)
@@ -205,7 +65,7 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
 
 
 def test_partitions_without_a_leader_are_asked_again_and_deleted_ones_are_not() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin()
     world.add(who, P0, P1)
     world.leaders.leaderless.add(P0)
@@ -220,7 +80,7 @@ def test_partitions_without_a_leader_are_asked_again_and_deleted_ones_are_not() 
 
 
 def test_the_next_coordinator_goes_on_with_what_was_decided() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin()
     world.add(who, P0)
     world.leaders.answer = lambda: "lost"
@@ -236,7 +96,7 @@ def test_the_next_coordinator_goes_on_with_what_was_decided() -> None:
 
 
 def test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin()
     world.add(who, P0)
     taken = world.leaders.take
@@ -256,7 +116,7 @@ def test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record() -> Non
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_late_repetition_of_complete_leaves_the_next_transaction_alone(version: int) -> None:
-    world = World(version=version).load()
+    world = TransactionsWorld(version=version).load()
     who = world.begin()
     world.add(who, P0)
     world.leaders.answer = lambda: "lost"
@@ -282,7 +142,7 @@ def test_a_late_repetition_of_complete_leaves_the_next_transaction_alone(version
 
 
 def test_the_log_of_version_0_takes_no_transactions_of_version_2() -> None:
-    world = World(version=0).load()
+    world = TransactionsWorld(version=0).load()
     who = world.begin()
     with pytest.raises(KafkaError) as error:
         world.ask(world.coordinator.add_partitions("x", who.producer_id, 0, [P0], 2))
@@ -296,7 +156,7 @@ def test_the_log_of_version_0_takes_no_transactions_of_version_2() -> None:
 
 @pytest.mark.parametrize("client_version", [0, 2])
 def test_what_was_begun_before_the_feature_went_down_is_ended(client_version: int) -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin()
     world.add(who, P0)
     world.version = 0
@@ -318,7 +178,7 @@ def test_what_was_begun_before_the_feature_went_down_is_ended(client_version: in
 
 
 def test_limits() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     for timeout, code in ((0, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT)):
         with pytest.raises(KafkaError) as error:
             world.begin(timeout_ms=timeout)
@@ -336,7 +196,7 @@ def test_limits() -> None:
 
 
 def test_ids_that_nobody_uses_expire() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     world.begin()
     world.clock.advance_s(7 * 86400 + 1)
     world.coordinator.remove_expired()
@@ -348,7 +208,7 @@ def test_ids_that_nobody_uses_expire() -> None:
 
 
 def test_verification_knows_what_is_committed_alone() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin()
     world.log.auto_commit = False
     added = world.coordinator.add_partitions("x", who.producer_id, 0, [P0], 2)
@@ -360,7 +220,7 @@ def test_verification_knows_what_is_committed_alone() -> None:
 
 
 def test_nothing_is_verified_for_a_transaction_that_is_being_ended() -> None:
-    world = World(version=0).load()
+    world = TransactionsWorld(version=0).load()
     who = world.begin()
     world.add(who, P0)
     world.leaders.answer = lambda: "lost"
@@ -371,7 +231,7 @@ def test_nothing_is_verified_for_a_transaction_that_is_being_ended() -> None:
 
 
 def test_markers_follow_the_commit_of_the_decision() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin()
     world.add(who, P0)
     world.log.auto_commit = False
@@ -386,7 +246,7 @@ def test_markers_follow_the_commit_of_the_decision() -> None:
 
 @pytest.mark.parametrize("mood", ["silent", "fenced"])
 def test_a_transaction_is_complete_when_its_markers_are_written(mood: str) -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin()
     world.add(who, P0)
     world.leaders.answer = lambda: mood
@@ -402,7 +262,7 @@ def test_a_transaction_is_complete_when_its_markers_are_written(mood: str) -> No
 
 
 def test_a_new_leadership_writes_the_markers_under_its_own_epoch_and_a_lost_one_none() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     who = world.begin()
     world.add(who, P0)
     world.leaders.answer = lambda: "lost"
@@ -431,9 +291,9 @@ def test_a_new_leadership_writes_the_markers_under_its_own_epoch_and_a_lost_one_
     assert world.leaders.requests == asked
 
 
-def held_up_world(version: int = 2) -> tuple[World, Transaction]:
+def held_up_world(version: int = 2) -> tuple[TransactionsWorld, Transaction]:
     """A transaction that is decided, and whose markers get lost."""
-    world = World(version=version).load()
+    world = TransactionsWorld(version=version).load()
     who = world.begin()
     world.add(who, P0, P1)
     world.leaders.answer = lambda: "lost"
@@ -462,7 +322,7 @@ def test_a_coordinator_that_leads_on_in_a_later_epoch_sends_its_markers_under_th
 
 def test_markers_that_were_all_written_are_not_written_again_in_a_later_epoch() -> None:
     """Below transaction version 2 they would end the producer's next transaction."""
-    world = World(version=0).load()
+    world = TransactionsWorld(version=0).load()
     who = world.begin()
     world.add(who, P0)
 
@@ -495,7 +355,7 @@ def test_a_coordinator_whose_partition_is_lost_sends_no_markers() -> None:
 
 
 def test_a_transaction_has_all_of_its_time() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     world.add(world.begin(timeout_ms=5_000), P0)
     world.clock.advance_s(5)
     world.coordinator.abort_timed_out()
@@ -508,7 +368,7 @@ def test_a_transaction_has_all_of_its_time() -> None:
 
 
 def test_an_abort_that_waited_for_an_id_spares_the_next_transaction() -> None:
-    world = World()
+    world = TransactionsWorld()
     begun = Transaction(
         "x",
         1000,
@@ -539,7 +399,7 @@ def test_an_abort_that_waited_for_an_id_spares_the_next_transaction() -> None:
 
 
 def test_ids_expire_in_their_time_and_not_all_at_once() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     for number in range(3):
         world.begin(f"x{number}")
     world.clock.advance_s(7 * 86400 - 0.001)
@@ -555,7 +415,7 @@ def test_ids_expire_in_their_time_and_not_all_at_once() -> None:
 
 
 def test_more_ids_than_a_batch_holds_expire_in_several() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     for number in range(20):
         world.begin(f"x{number}")
     world.log.max_batch_bytes = 400
@@ -566,7 +426,7 @@ def test_more_ids_than_a_batch_holds_expire_in_several() -> None:
 
 
 def test_an_id_with_an_open_transaction_does_not_expire() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     world.add(world.begin(timeout_ms=900_000), P0)
     world.clock.advance_s(8 * 86400)
     world.coordinator.remove_expired()
@@ -575,7 +435,7 @@ def test_an_id_with_an_open_transaction_does_not_expire() -> None:
 
 
 def test_whoever_needs_an_id_that_cannot_be_had_hears_of_it() -> None:
-    world = World().load()
+    world = TransactionsWorld().load()
     world.ids.later = []
     asked = world.coordinator.initialize("x", 60_000, None, two_phase=False, keep_prepared=False)
     world.ids.later[0].fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
@@ -588,7 +448,7 @@ def test_whoever_needs_an_id_that_cannot_be_had_hears_of_it() -> None:
 class Life:
     """A producer that goes on whatever happens: transactions one after the other, requests repeated until they are answered."""
 
-    def __init__(self, world: World, name: str, rng: random.Random, history: dict[tuple[int, int], bool]) -> None:
+    def __init__(self, world: TransactionsWorld, name: str, rng: random.Random, history: dict[tuple[int, int], bool]) -> None:
         self.world, self.name, self.rng = world, name, rng
         self.committed = history
         self.partitions: dict[tuple[int, int], set[TopicPartition]] = {}
@@ -636,7 +496,7 @@ def test_lives_at_random(seed: int) -> None:
     was aborted is aborted, and in the end nothing hangs.
     """
     rng = random.Random(seed)
-    world = World(auto_commit=False).load()
+    world = TransactionsWorld(auto_commit=False).load()
     world.leaders.answer = lambda: rng.choice(["yes", "yes", "yes", "lost", "answer lost", "no leader"])
     told: dict[str, dict[tuple[int, int], bool]] = {"a": {}, "b": {}}
     lives = [Life(world, name, rng, told[name]) for name in told]

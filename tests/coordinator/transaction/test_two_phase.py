@@ -17,7 +17,7 @@ from odradek.coordinator.transaction.service import TransactionSettings
 from odradek.coordinator.transaction.state import MAX_EPOCH, NEVER_MS, ProducerIdNeededError, Transaction
 from odradek.protocol.messages.transaction_records import TransactionLogValue
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
-from tests.coordinator.transaction.test_service import P0, P1, Leaders, World, code_of
+from tests.coordinator.transaction.support import P0, P1, Leaders, TransactionsWorld, code_of
 
 DAY_S = 86_400.0
 
@@ -158,7 +158,7 @@ def test_the_log_holds_it(server_version: int) -> None:
         assert transaction_of("x", value) == transaction._replace(last_producer_epoch=-1)
 
 
-class TwoPhaseWorld(World):
+class TwoPhaseWorld(TransactionsWorld):
     def settings(self) -> TransactionSettings:
         return TransactionSettings(max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=True)
 

@@ -34,11 +34,11 @@ def version_mapping(release_version: str | None) -> None:
             click.echo(f"{name}={level} ({release})")
         else:
             click.echo(f"{name}={level}")
-            _note_unserved(name, level)
+            _note_unsupported(name, level)
 
 
-def _note_unserved(name: str, level: int) -> None:
-    """Print on standard error when Odradek does not serve this level. Standard output stays equal to that of Kafka's script."""
+def _note_unsupported(name: str, level: int) -> None:
+    """Print on standard error when Odradek does not support this level. Standard output stays equal to that of Kafka's script."""
     if not features.is_served(name, level):
         command = " ".join(click.get_current_context().command_path.split()[:2])
         remark = f"{name}={level} is not supported by Odradek yet; `odradek storage format` uses level {features.SERVED_LEVELS[name]}"
@@ -67,5 +67,5 @@ def feature_dependencies(texts: tuple[str, ...]) -> None:
         for other, least in needed:
             release = f" ({features.METADATA_VERSION_NAMES[least]})" if other == features.METADATA_VERSION else ""
             lines.append(f"    {other}={least}{release}")
-        _note_unserved(name, level)
+        _note_unsupported(name, level)
     click.echo("\n".join(lines))

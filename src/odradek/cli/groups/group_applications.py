@@ -111,7 +111,7 @@ def reset_application(
         moves = _moves(admin, application, scenario, inputs, intermediates, missing, given)
         if members:
             click.echo(f"{NAME}: {'removing' if execute else 'would remove'} {members} of application {application}", err=True)
-        rows, failed = _apply(admin, application, moves, [*internals] or deletable, bool(members), execute)
+        rows, failed = apply(admin, application, moves, [*internals] or deletable, bool(members), execute)
     show(rows, output)
     if not execute and (rows or members):
         remark_dry_run(NAME)
@@ -134,7 +134,7 @@ def _members(admin: Admin, application: str) -> str:
     return f"{count} member{'s' if count > 1 else ''}" if count else ""
 
 
-class _Moves(NamedTuple):
+class Moves(NamedTuple):
     """Committed and new offsets by partition; `problems` are already printed."""
 
     before: Mapping[TopicPartition, int]
@@ -150,13 +150,13 @@ def _moves(
     intermediates: Sequence[str],
     missing: Collection[str],
     given: Mapping[TopicPartition, int],
-) -> _Moves:
+) -> Moves:
     input_partitions, intermediate_partitions = (
         partitions_of(admin, {each: None for each in names if each not in missing}) if {*names} - {*missing} else []
         for names in (inputs, intermediates)
     )
     if {*inputs} | {*intermediates} == {*missing}:
-        return _Moves({}, {}, [])
+        return Moves({}, {}, [])
     try:
         committed = admin.list_consumer_group_offsets([application])[application]
     except KafkaError as error:
@@ -177,11 +177,11 @@ def _moves(
     problems = [*plan.problems, *ends.problems, *unchanged]
     for remark in (*plan.remarks, *problems):
         click.echo(f"{NAME}: {application}: {remark}", err=True)
-    return _Moves({partition: at.offset for partition, at in committed.items() if at is not None}, plan.offsets | ends.offsets, problems)
+    return Moves({partition: at.offset for partition, at in committed.items() if at is not None}, plan.offsets | ends.offsets, problems)
 
 
-def _apply(
-    admin: Admin, application: str, moves: _Moves, deletable: Sequence[str], has_members: bool, execute: bool
+def apply(
+    admin: Admin, application: str, moves: Moves, deletable: Sequence[str], has_members: bool, execute: bool
 ) -> tuple[list[Row], int]:
     """Return the rows of all resets and deletions, and the number of failures. Without `execute` nothing is changed."""
     rows: list[Row] = []

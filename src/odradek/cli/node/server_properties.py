@@ -86,7 +86,7 @@ def _lines(path: str, settings: list[Setting]) -> dict[str, int]:
 
 
 def _key_in_message(problem: str, keys: set[str]) -> str | None:
-    """Return the first of the keys that an error message names, None for none. The value that the message quotes is not searched."""
+    """Return the first of the keys that an error message names, or None. The value that the message quotes is not searched."""
     text = problem.rpartition(" for configuration ")[2]
     positions = {key: match.start() for key in keys if (match := re.search(rf"(?<![\w.-]){re.escape(key)}(?![\w-]|\.\w)", text))}
     return min(positions, key=lambda key: positions[key], default=None)

@@ -10,7 +10,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode, KafkaError
 
 _PACKAGE: Final = "org.apache.kafka.common.errors."
-_NAMES: Final[dict[ErrorCode, str]] = {
+NAMES: Final[dict[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServerException",
     ErrorCode.CORRUPT_MESSAGE: "CorruptRecordException",
     ErrorCode.REQUEST_TIMED_OUT: "TimeoutException",
@@ -45,5 +45,5 @@ def java_class(error: BaseException) -> str:
         return "class org.apache.kafka.common.KafkaException"
     if error.code is ErrorCode.INVALID_RECORD:
         return "class org.apache.kafka.common.InvalidRecordException"
-    name = _NAMES.get(error.code) or "".join(word.capitalize() for word in error.code.name.split("_")) + "Exception"
+    name = NAMES.get(error.code) or "".join(word.capitalize() for word in error.code.name.split("_")) + "Exception"
     return f"class {_PACKAGE}{name}"

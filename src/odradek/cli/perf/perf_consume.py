@@ -128,7 +128,7 @@ def command(
         reading = Reading(time.time, (INTERVAL_MS if interval is None else interval) / 1000, printer.window)
         try:
             consumer.subscribe([topic] if topic is not None else pattern or [], reading.joining)
-            _read(consumer, reading, records, int(chosen.get("max.poll.records", _MAX_POLL_RECORDS)), timeout / 1000)
+            read(consumer, reading, records, int(chosen.get("max.poll.records", _MAX_POLL_RECORDS)), timeout / 1000)
         except KeyboardInterrupt:
             printer.result(reading, None)
             # After Ctrl-C the user does not wait for a broker that may not respond.
@@ -153,7 +153,7 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise click.UsageError(f"--include {text}: invalid regular expression: {error}") from None
 
 
-def _read(consumer: Consumer, reading: Reading, records: int, most: int, timeout_s: float) -> None:
+def read(consumer: Consumer, reading: Reading, records: int, most: int, timeout_s: float) -> None:
     last = time.monotonic()
     while reading.records < records and time.monotonic() - last <= timeout_s:
         found = consumer.poll(_POLL_MS, min(most, records - reading.records))

@@ -288,7 +288,10 @@ class Meter:
 
 
 def _drive(producer: Producer, topic: str, chunks: Iterator[Chunk], meter: Meter, transaction_s: float | None) -> None:
-    """Send all records, and return when their outcomes are counted. Each transaction lasts `transaction_s` seconds; None for none."""
+    """Send all records, and return when their outcomes are counted.
+
+    Each transaction lasts `transaction_s` seconds; with None there are no transactions.
+    """
     for sent_s, values in chunks:
         with producer.transaction() if transaction_s is not None else nullcontext():
             meter.count_sent(sent_s, values, producer.send_many(topic, values))

@@ -50,8 +50,8 @@ def _logs(consumer: Consumer, reading: list[TopicPartition], wanted: Range) -> d
 class Ends:
     """End offsets of reading (exclusive) by partition.
 
-    The position tells the end, because the last offset may have no visible record: control records, records of aborted transactions and
-    compacted records have offsets, too.
+    A partition is read when the consumer's position has reached its end. The last offset may have no visible record: control records,
+    records of aborted transactions and compacted records have offsets, too.
     """
 
     def __init__(self, consumer: Consumer, ends: dict[TopicPartition, int]) -> None:

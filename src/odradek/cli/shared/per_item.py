@@ -130,7 +130,7 @@ def id_of(option: str, text: str) -> UUID:
 
 
 def one_of(chosen: Mapping[str, bool], needed: bool) -> str | None:
-    """Return the given option, None for none. Raises UsageError for two options, and for none when an option is needed."""
+    """Return the given option, or None. Raises UsageError for two options, and for none when an option is needed."""
     given = [name for name, is_given in chosen.items() if is_given]
     if len(given) > 1:
         raise click.UsageError(f"{given[0]} cannot be used with {given[1]}")

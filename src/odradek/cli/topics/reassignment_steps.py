@@ -31,7 +31,7 @@ _NOT_YET: Final = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_P
 
 
 def check_reassignment_is_served(admin: Admin) -> None:
-    """Raise OdradekError when the brokers do not serve AlterPartitionReassignments. The check itself changes nothing."""
+    """Raise OdradekError when the brokers do not support AlterPartitionReassignments. The check itself changes nothing."""
 
     async def look(each: AsyncAdmin) -> None:
         (await each.cluster.any_node()).versions.choose(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
@@ -43,7 +43,7 @@ def check_reassignment_is_served(admin: Admin) -> None:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
         missing = ApiKey.ALTER_PARTITION_REASSIGNMENTS.name
-        raise OdradekError(f"this cluster cannot move partitions: its brokers do not serve {missing}; nothing was changed") from None
+        raise OdradekError(f"this cluster cannot move partitions: its brokers do not support {missing}; nothing was changed") from None
 
 
 # -- throttles ----------------------------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class AsyncConsumer:
         await self.close()
 
     def take_over(self, engine: ConsumerEngine) -> None:
-        """Let the interceptors hear of the engine's commits."""
+        """Make the engine report its commits to the interceptors."""
         if self.interceptors is not None and engine.committer is not None:
             engine.committer.told = self.interceptors.on_commit
 

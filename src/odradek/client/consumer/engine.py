@@ -310,6 +310,10 @@ class ConsumerEngine:
         With `topic_id` the offsets count as read from the topic with that id.
         """
         self.assign([])
+        known = self.cluster.metadata.view.topics.get(partition.topic)
+        if topic_id is not None and known is not None and known.topic_id != topic_id:
+            # The view may be older than the offsets. Only a later response shows whether their topic was deleted and created again.
+            self.cluster.metadata.forget(partition.topic)
         self.assign([partition])
         self.fetcher.positions[partition].stop_offset = stop
         self.seek(partition, start)
@@ -362,10 +366,7 @@ class ConsumerEngine:
                 raise KafkaError(code, f"the position in {partition}: no success within {int(limit_s * 1000)} ms{text}")
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """Return the newest leader epoch that the partition is known to have had, -1 for none.
-
-        Raises ValueError for a partition that is not assigned.
-        """
+        """Return the newest known leader epoch of the partition, -1 for none. Raises ValueError for a partition that is not assigned."""
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
         return self.fetcher.positions[partition].epoch
@@ -456,7 +457,7 @@ class ConsumerEngine:
         return not (self.calling or self._woken or self._closing) and self._loop.time() < self._undisturbed_until
 
     async def _serve(self, deadline: float) -> Call | None:
-        """Do the group's work before records are handed out; return a call that the application has to make, None for none."""
+        """Do the group's work before records are handed out; return a call that the application has to make, or None."""
         if self.calling:
             raise OdradekError("poll() must not be called by a rebalance listener or a callback")
         self._raise_closed()
@@ -477,7 +478,7 @@ class ConsumerEngine:
         return None
 
     async def _decode(self, deadline: float) -> bool:
-        """Decode the chunk at hand. Return False at the deadline, or when the chunk was taken back or has no record to hand out."""
+        """Decode the chunk at hand. Return False at the deadline, or when the chunk was removed by a seek or has no record to hand out."""
         chunk = self.hand_out.chunk
         if chunk is None or self.hand_out.is_decoded:
             return not self.hand_out.is_empty
@@ -508,10 +509,7 @@ class ConsumerEngine:
         return bool(records)
 
     async def _prepare(self, prepare: Callable[[], None], chunk: Chunk, deadline: float) -> bool:
-        """Run the deserializers' blocking work in a thread; return False at the deadline.
-
-        If a poll is cancelled, the next poll waits for the thread.
-        """
+        """Run the deserializers' blocking work in a thread; return False at the deadline. The poll after a cancelled one waits for it."""
         if self._preparing is None:
             self._preparing = asyncio.ensure_future(asyncio.to_thread(prepare))
         preparing = self._preparing
@@ -570,7 +568,7 @@ class ConsumerEngine:
                 return False
 
     def _raise_error(self) -> None:
-        """Raise the next error for the application; records that have arrived come before a second error."""
+        """Raise the next error for the application. After it, records that have arrived are handed out before another error is raised."""
         error = self.fetcher.next_error()
         if error is None and self.fetcher.seek_missing():
             unpositioned = self.fetcher.unpositioned()

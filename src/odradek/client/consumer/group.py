@@ -96,7 +96,7 @@ class GroupDriver:
     # -- calls of the application ---------------------------------------------------------------------------------------------------
 
     def subscription_changed(self) -> None:
-        """Take over the changed subscription."""
+        """Apply the changed subscription."""
         self._cluster.metadata.want(self._subscription.topics)
         if self._subscription.kind is not Kind.PATTERN or self._subscription.topics:
             self.membership.subscribe(self._subscription.subscribed(), self._cluster.now_ms())

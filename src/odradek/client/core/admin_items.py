@@ -55,7 +55,7 @@ class Items(Generic[K, V]):
         return [key for key in self._order if key not in self._done]
 
     def answered(self, asked: Iterable[K], answers: Mapping[K, V | KafkaError]) -> list[K]:
-        """Take over the answers for the items in `asked`; return the items to retry.
+        """Process the answers for the items in `asked`; return the items to retry.
 
         An item that `answers` leaves out is settled with KafkaError(UNKNOWN_SERVER_ERROR).
         """

@@ -136,7 +136,7 @@ class TopicPages:
         )
 
     def answered(self, response: DescribeTopicPartitionsResponse) -> bool:
-        """Take over a page; return whether there is another page.
+        """Process a page; return whether there is another page.
 
         Raises KafkaError when the next page would begin where this page began.
         """

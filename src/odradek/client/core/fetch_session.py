@@ -59,7 +59,7 @@ class FetchSession(AskerSession):
         return SessionRequest(self._session_id, self._session_epoch, named, forgotten)
 
     def answered(self, session_id: int, partitions: Collection[TopicPartition]) -> bool:
-        """Take over a response without an error. Return False when the response does not fit the session and must be dropped.
+        """Process a response without an error. Return False when the response does not fit the session and must be dropped.
 
         A response without a session may leave partitions out.
         """

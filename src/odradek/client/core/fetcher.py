@@ -148,7 +148,7 @@ class Fetcher(Positions):
         return position.preferred
 
     def on_response(self, plan: FetchPlan, answers: Sequence[FetchedPartition | None], now_ms: int) -> bool:
-        """Take over the answers, in the order of the plan's targets (None for a target that the response leaves out).
+        """Process the answers, in the order of the plan's targets (None for a target that the response leaves out).
 
         Returns True when the metadata is out of date.
         """

@@ -105,7 +105,7 @@ class Membership(Protocol):
 
     @property
     def work(self) -> Work | None:
-        """Next step of the application, None for none."""
+        """Next step of the application, or None."""
         ...
 
     @property
@@ -147,7 +147,7 @@ class Membership(Protocol):
         ...
 
     def topics_changed(self, topics: Topics, now_ms: int) -> None:
-        """Take over the metadata of the topics in `watched`."""
+        """Process the metadata of the topics in `watched`."""
         ...
 
     def poll_began(self, now_ms: int) -> None:
@@ -167,15 +167,15 @@ class Membership(Protocol):
         ...
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> None:
-        """Take over the coordinator's response."""
+        """Process the coordinator's response."""
         ...
 
     def looked_up(self, ticket: int, topics: Topics, now_ms: int) -> None:
-        """Take over the topics that a LookUp asked for."""
+        """Process the topics that a LookUp asked for."""
         ...
 
     def named(self, ticket: int, names: Mapping[UUID, str], now_ms: int) -> None:
-        """Take over the names that a LookUpNames asked for; unknown names are missing."""
+        """Process the names that a LookUpNames asked for; unknown names are missing."""
         ...
 
     def failed(self, ticket: int, error: KafkaError, now_ms: int) -> None:

@@ -102,7 +102,7 @@ class ClassicMembership(Outbox):
 
     @property
     def work(self) -> Work | None:
-        """Next step of the application, None for none."""
+        """Next step of the application, or None."""
         return self._work
 
     @property
@@ -345,7 +345,7 @@ class ClassicMembership(Outbox):
         return (in_order(self._owned), self._generation) if assignor.cooperative else self._held
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> None:
-        """Take over the coordinator's response."""
+        """Process the coordinator's response."""
         if ticket == self._beating and isinstance(response, HeartbeatResponse):
             self._beating = None
             self._on_heartbeat(code_of(response.error_code), now_ms)

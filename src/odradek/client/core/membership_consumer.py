@@ -69,7 +69,7 @@ class ConsumerMembership(Outbox):
 
     @property
     def work(self) -> Work | None:
-        """Next step of the application, None for none."""
+        """Next step of the application, or None."""
         return self._work
 
     @property
@@ -299,7 +299,7 @@ class ConsumerMembership(Outbox):
         return [_OWNED(topic_id=self._ids[topic], partitions=numbers) for topic, numbers in by_topic.items()]
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> None:
-        """Take over the coordinator's response."""
+        """Process the coordinator's response."""
         if ticket != self._beating or not isinstance(response, ConsumerGroupHeartbeatResponse):
             return
         self._beating = None
@@ -317,7 +317,7 @@ class ConsumerMembership(Outbox):
             self._hurry(now_ms)
 
     def named(self, ticket: int, names: Mapping[UUID, str], now_ms: int) -> None:
-        """Take over the names of topics in the target; missing names are asked for again."""
+        """Process the names of topics in the target; missing names are asked for again."""
         if ticket != self._naming:
             return
         self._naming = None

@@ -143,7 +143,7 @@ class MetadataCache:
                 self.forget(topic)
 
     def update(self, response: MetadataResponse, now_ms: int) -> ClusterView:
-        """Take over a response and return the new view: brokers as a whole, topics one by one.
+        """Process a response and return the new view: brokers as a whole, topics one by one.
 
         An older leader epoch never replaces a newer one.
         """

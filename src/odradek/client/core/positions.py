@@ -298,7 +298,7 @@ class Positions:
         return True
 
     def positioned(self, topic_partition: TopicPartition, generation: int, offset: int, leader_epoch: int = -1) -> None:
-        """Take over the broker's answer to a reset (-1: no record is that new).
+        """Process the broker's answer to a reset (-1: no record is that new).
 
         The answer is dropped if there was a seek in the meantime.
         """
@@ -353,7 +353,10 @@ class Positions:
         return error
 
     def committed(self, topic_partition: TopicPartition, generation: int, committed: OffsetAndMetadata | None) -> None:
-        """Take over the group's committed offset; without one, auto.offset.reset applies. Dropped if there was a seek in the meantime."""
+        """Continue at the group's committed offset; without one, auto.offset.reset applies.
+
+        The offset is dropped if there was a seek in the meantime.
+        """
         position = self.positions.get(topic_partition)
         if position is None or position.generation != generation or not position.wants_committed:
             return

@@ -82,7 +82,7 @@ class Resets:
             self._failed(target, error, now_ms)
 
     def on_answers(self, plan: ResetPlan, answers: Mapping[TopicPartition, Listed], now_ms: int) -> bool:
-        """Take over the answers; return whether the metadata is out of date."""
+        """Process the answers; return whether the metadata is out of date."""
         stale = False
         for target in plan.targets:
             answer = answers.get(target.topic_partition)

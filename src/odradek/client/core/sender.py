@@ -297,7 +297,7 @@ class Sender:
     # -- sequences ------------------------------------------------------------------------------------------------------------------
 
     def on_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """Take over the producer id and epoch that the broker has assigned."""
+        """Store the producer id and epoch that the broker has assigned."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         if self._transactions is not None:
             # Between two transactions no batch is outstanding: uncertain batches belong to the previous epoch.
@@ -381,7 +381,7 @@ class Sender:
     # -- answers --------------------------------------------------------------------------------------------------------------------
 
     def on_response(self, dispatch: Dispatch, answers: list[BatchAnswer], now_ms: int) -> bool:
-        """Take over the answers for a dispatch, in the order of its batches. Return whether the metadata is out of date."""
+        """Process the answers for a dispatch, in the order of its batches. Return whether the metadata is out of date."""
         self._landed(dispatch)
         stale = False
         for batch, answer in zip(dispatch.batches, answers, strict=True):

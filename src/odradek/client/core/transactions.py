@@ -251,7 +251,7 @@ class Transactions:
     # -- outcomes -----------------------------------------------------------------------------------------------------------------------
 
     def batch_failed(self, error: BaseException, *, certain: bool) -> None:
-        """Take over the failure of a batch. `certain`: the broker does not have the batch, and no later batch depends on it."""
+        """Process the failure of a batch. `certain`: the broker does not have the batch, and no later batch depends on it."""
         if not certain:
             self.needs_epoch = True
         if self.is_sending:

@@ -78,7 +78,7 @@ class Validation:
                 self.settle(view, topic_partition, position)
 
     def settle(self, view: ClusterView, topic_partition: TopicPartition, position: Position) -> None:
-        """Let the position hold for the leader that the view knows, unless that leader is older than the records that were read."""
+        """Count the position as valid for the leader in the view, unless that leader's epoch is older than the records that were read."""
         leader = view.leader(topic_partition)
         if leader is None or position.fetch_offset < 0 or self.is_deposed(view, topic_partition, position):
             return
@@ -129,7 +129,7 @@ class Validation:
         self.on_answers(plan, {target.topic_partition: EpochEnd(error.code) for target in plan.targets}, now_ms)
 
     def on_answers(self, plan: ValidationPlan, answers: Mapping[TopicPartition, EpochEnd], now_ms: int) -> bool:
-        """Take over the answers; return whether the metadata may be out of date."""
+        """Process the answers; return whether the metadata may be out of date."""
         stale = False
         for target in plan.targets:
             position = self._asked(target)

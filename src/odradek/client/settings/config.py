@@ -2,7 +2,7 @@
 
     Producer({"bootstrap.servers": "localhost:9092"}, linger_ms=20)
 
-A key that is not listed here raises ConfigError, even if it is a key of Kafka's that is not served yet: no key is accepted and ignored.
+A key that is not listed here raises ConfigError, even if it is a key of Kafka's that is not supported yet: no key is accepted and ignored.
 """
 
 from __future__ import annotations

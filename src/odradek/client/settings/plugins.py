@@ -10,7 +10,7 @@ from odradek.base.errors import ConfigError
 
 
 def take(settings: dict[str, Any], key: str) -> Any:
-    """Remove the key from the settings, with dots or underscores, and return its value; None without it.
+    """Remove the key, spelled with dots or with underscores, from the settings and return its value; None if it is not set.
 
     Raises ConfigError when both spellings are given.
     """

@@ -148,8 +148,8 @@ def _check_directories(context: ControllerContext, request: BrokerRegistrationRe
 def _registered_features(context: ControllerContext, request: BrokerRegistrationRequest) -> list[RegisterBrokerRecord.BrokerFeature]:
     """Return the features that the broker supports.
 
-    Levels that this controller does not serve were finalized by another implementation. Such levels are kept, and brokers need not support
-    them. Raises KafkaError UNSUPPORTED_VERSION when the broker does not support a finalized level, and INVALID_REGISTRATION without
+    Another implementation may have finalized levels that this controller does not support. These levels are kept, and brokers need not
+    support them. Raises KafkaError UNSUPPORTED_VERSION when the broker does not support a finalized level, and INVALID_REGISTRATION without
     metadata.version.
     """
     supported = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features}

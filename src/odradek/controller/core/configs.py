@@ -237,7 +237,7 @@ def _definition(resource_type: int) -> ConfigDef:
     if resource_type == RESOURCE_CLIENT_METRICS:
         return _WITHOUT_LISTS
     code = ErrorCode.INVALID_REQUEST if resource_type == RESOURCE_BROKER_LOGGER else ErrorCode.UNSUPPORTED_VERSION
-    raise KafkaError(code, f"Configuration of resource type {resource_type} is not served by controllers")
+    raise KafkaError(code, f"Configuration of resource type {resource_type} is not supported by controllers")
 
 
 def _check_name(resource_type: int, resource_name: str) -> None:

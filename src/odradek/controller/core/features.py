@@ -40,7 +40,7 @@ def update_features(context: ControllerContext, request: UpdateFeaturesRequest, 
     All updates are made or none; an error applies to the whole request. As in Kafka 4.3, allow_downgrade of version 0 allows no downgrade,
     and the last of several updates of one feature counts. Version 2 has no results by feature.
     ACL: ALTER on Cluster. Quota: request time.
-    Known gaps: levels that Odradek does not serve (`metadata.features.SERVED_LEVELS`) and kraft.version are not upgraded.
+    Known gaps: levels that Odradek does not support (`metadata.features.SERVED_LEVELS`) and kraft.version are not upgraded.
     """
     wanted = {update.feature: (update.max_version_level, update.upgrade_type) for update in request.feature_updates}
     proposed = dict(context.state.features.items()) | {name: level for name, (level, _) in wanted.items()}
@@ -71,7 +71,7 @@ def _update(context: ControllerContext, name: str, level: int, kind: int, propos
     if level < 0:
         raise _invalid(name, level, "A level must be at least 0.")
     current = context.kraft_version if name == KRAFT_VERSION else context.state.features.get(name) or 0
-    # A level that another implementation has finalized may stay, even if this release does not serve it.
+    # A level that another implementation has finalized may stay, even if this release does not support it.
     if level != current:
         _check_supported(context, name, level)
     if level < current and kind == UPGRADE:
@@ -94,7 +94,7 @@ def _update(context: ControllerContext, name: str, level: int, kind: int, propos
 
 def _check_supported(context: ControllerContext, name: str, level: int) -> None:
     if level in known_features().get(name, _NO_SUPPORT) and not is_served(name, level):
-        raise _invalid(name, level, f"Odradek does not serve it yet; the highest level that it serves is {SERVED_LEVELS[name]}.")
+        raise _invalid(name, level, f"Odradek does not support it yet; the highest supported level is {SERVED_LEVELS[name]}.")
     for node, supported in _supported_by(context, name):
         if level not in supported:
             raise _invalid(

@@ -179,8 +179,7 @@ class MetadataController:
     def _append(self, records: list[VersionedRecord], *, atomic: bool) -> bool:
         """Replay and append the records; return False when the leadership ended.
 
-        On every way out, an inactive controller has the state of the last commit: records that were replayed but not appended must not
-        stay.
+        When this returns, an inactive controller has the state of the last commit: replayed records that were not appended are undone.
 
         Raises KafkaError POLICY_VIOLATION when atomic records do not fit into one batch.
         """

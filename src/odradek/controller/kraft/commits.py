@@ -20,7 +20,9 @@ RECORDS_A_SLICE = 2000
 
 
 class Commits:
-    """Reader from the log into the loader of images and, on a node with one, the controller."""
+    """Reader of committed records: passes them from the log to the loader of images and, if the node has a controller, to the
+    controller.
+    """
 
     def __init__(self, log: MetadataLog, loader: MetadataLoader, controller: MetadataController | None) -> None:
         self._log = log
@@ -121,7 +123,7 @@ class Commits:
         loader.load_snapshot(snapshot_id, delta, time_ms)
 
     def _check_features(self, finalized: Mapping[str, int]) -> None:
-        """Log a warning once for each finalized level that is not served."""
+        """Log a warning once for each finalized level that is not supported."""
         if finalized is self._checked:
             return
         self._checked = finalized

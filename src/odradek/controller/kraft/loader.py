@@ -39,7 +39,7 @@ class MetadataPublisher(Protocol):
     """Receiver of new images of the cluster."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
-        """Take over `image`, which is the former image plus `delta`.
+        """Apply `image`, which is the former image plus `delta`.
 
         The first call comes once the node has caught up; its delta has everything.
         """

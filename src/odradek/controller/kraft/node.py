@@ -253,7 +253,7 @@ class KRaftNode:
         self._alarm.set_at(inf if deadline_ms == NEVER else (deadline_ms + 0.5) / 1000)
 
     def _cease(self, error: BaseException) -> None:
-        """Stop all work and fail what waits."""
+        """Stop all work and fail the waiting requests."""
         self._queue.close()
         self._performer.group_commit.abandon()
         self._alarm.close()
@@ -315,7 +315,7 @@ class KRaftNode:
         return self.raft.high_watermark
 
     def leader_endpoint(self) -> Endpoint | None:
-        """Return the controller listener of the present leader, or None when unknown. A leader gets its own."""
+        """Return the endpoint of the leader's controller listener, or None while no leader is known. The leader may be this node."""
         leader_id = self.leader_and_epoch.leader_id
         if leader_id < 0:
             return None
@@ -387,7 +387,9 @@ class KRaftNode:
         return self._config[CONTROLLER_QUORUM_FETCH_SNAPSHOT_MAX_BYTES]
 
     def endpoint_for_peers(self, endpoints: Sequence[Endpoint]) -> Endpoint:
-        """Return the endpoint of this node's controller listener name, else the first one."""
+        """Return the endpoint whose listener has the name that this node uses for requests to peers (`listener_name`), else the first
+        one.
+        """
         name = self.listener_name
         return next((endpoint for endpoint in endpoints if endpoint.name.upper() == name), endpoints[0])
 
@@ -454,7 +456,8 @@ def _new_raft(log: MetadataLog, config: BrokerConfig, directory_id: UUID, rng: r
 def _timeouts(config: BrokerConfig) -> RaftTimeouts:
     """Return the configured timeouts.
 
-    Unlike in Kafka, a leader that refuses connections is doubted before the fetch timeout, unless that timeout is configured.
+    Unlike in Kafka, a voter stands for election before the fetch timeout when the leader refuses connections, unless that timeout is
+    configured.
     """
     waits = config.is_set(CONTROLLER_QUORUM_FETCH_TIMEOUT_MS)
     return RaftTimeouts(

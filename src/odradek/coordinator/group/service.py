@@ -59,7 +59,7 @@ _FETCH_ERRORS = {
 
 
 class GroupCoordinator:
-    """Group coordinator; see the module docstring. Runs on the event loop. `partition_count` returns the partitions of
+    """Group coordinator; see the module docstring. Runs on the event loop. `partition_count` returns the number of partitions of
     `__consumer_offsets`.
     """
 
@@ -259,7 +259,7 @@ class GroupCoordinator:
     # -- metadata and shutdown -----------------------------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take over a new cluster image, after the partitions have changed their roles."""
+        """Apply a new cluster image, after the partitions have changed their roles."""
         before = delta.topics.image.by_id
         deleted: dict[str, set[UUID]] = {}
         for topic_id in delta.topics.deleted_topic_ids & before.keys():

@@ -122,7 +122,7 @@ class GroupShard:
         elif type(key) not in self._ignored:
             self._ignored.add(type(key))
             logger.warning(
-                "%s has a record of %s, which is not served yet: the record is ignored", self.topic_partition, type(key).__name__
+                "%s has a record of %s, which is not supported yet: the record is ignored", self.topic_partition, type(key).__name__
             )
 
     def replay_end_transaction(self, offset: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:

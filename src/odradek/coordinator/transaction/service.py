@@ -113,7 +113,7 @@ class TransactionCoordinator:
         return len(self._markers)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take over a new cluster image."""
+        """Apply a new cluster image."""
         self.runtime.publish(delta, image)
 
     def close(self) -> None:

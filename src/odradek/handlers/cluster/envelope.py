@@ -1,7 +1,7 @@
 """Envelope (58): a client's request, forwarded by the broker that received it (KIP-590).
 
 - Content: a request header and body without the size; DefaultPrincipalData after its version (int16); the client's IP address.
-- Errors of the envelope itself: PRINCIPAL_DESERIALIZATION_FAILURE, UNSUPPORTED_VERSION (a request that this controller does not serve),
+- Errors of the envelope itself: PRINCIPAL_DESERIALIZATION_FAILURE, UNSUPPORTED_VERSION (a request that this controller does not support),
   INVALID_REQUEST (an API that brokers do not forward), NOT_CONTROLLER (another node is the controller). All other errors are in the
   enclosed response.
 
@@ -36,7 +36,7 @@ FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
 UNSERVED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER in api.listeners]).difference(
     int(api.api_key) for api in APIS if api.stands_on(CONTROLLER)
 )
-"""Keys of APIs of Kafka's controllers that this controller does not serve yet."""
+"""Keys of APIs of Kafka's controllers that this controller does not support yet."""
 
 
 def handle(context: RequestContext, request: EnvelopeRequest, services: Services) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
@@ -48,7 +48,7 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
     try:
         header, _ = decode_request_header(request.request_data)
         if header.api_key in UNSERVED:
-            raise ProtocolError(f"API key {header.api_key} is not served")
+            raise ProtocolError(f"API key {header.api_key} is not supported")
         if header.api_key not in FORWARDED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} must not be sent in an envelope")
         _, answer = services.dispatcher.handle_embedded(

@@ -54,7 +54,7 @@ def _groups(context: RequestContext, request: OffsetFetchRequest, services: Serv
 
 
 def _without_repeats(group: RequestGroup, repeats: Repeats) -> RequestGroup:
-    """Drop repeated partitions that are not answered (`base.repeats`): the metadata of a committed offset may be long."""
+    """Drop repetitions of a partition beyond the limit of `base.repeats`, because the metadata of a committed offset may be long."""
     for topic in group.topics or ():
         name = (group.group_id, topic.name, topic.topic_id)
         topic.partition_indexes = [index for index in topic.partition_indexes if repeats.answered((name, index))]

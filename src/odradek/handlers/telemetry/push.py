@@ -4,7 +4,6 @@ The metrics are decompressed outside the event loop and passed on; see `server.m
 refused.
 
 ACL: none. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ A client without an id gets one. ApiVersions lists the API only when odradek.cli
 the response is UNSUPPORTED_VERSION.
 
 ACL: none. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

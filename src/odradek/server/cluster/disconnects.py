@@ -148,7 +148,9 @@ class HeartbeatConnections:
         self._look_for(broker_id, heard.broker_epoch, heard)
 
     def _look_for(self, broker_id: int, broker_epoch: int, heard: _Heard | None) -> None:
-        """Judge the broker at once when its address refuses connections, unless the broker has sent a heartbeat since `heard`."""
+        """Probe the broker's address. If it refuses connections, ask for the broker to be fenced, unless a heartbeat has come since
+        `heard`.
+        """
         term = self._term
 
         def looked(refused: Deferred[bool]) -> None:
@@ -168,7 +170,7 @@ class HeartbeatConnections:
         self._alarm.set_at(due_s)
 
     def _look(self) -> None:
-        """Judge the brokers whose grace time is over, after some further loop iterations and a second check."""
+        """Have the brokers fenced whose grace time is over and stays over during some further loop iterations."""
         now_s = self._clock.monotonic()
         late_s = now_s - self._look_at_s
         if late_s > _STALL_S:

@@ -29,7 +29,7 @@ _FORWARD_TIMEOUT_S = 60.0
 
 
 class Forwarder:
-    """Wraps requests from a broker listener and sends them to the active controller (KIP-590)."""
+    """Sender of clients' requests to the active controller, each wrapped in an Envelope (KIP-590)."""
 
     def __init__(self, channel: InterBrokerChannel, dispatcher: Dispatcher) -> None:
         self._channel = channel
@@ -102,7 +102,7 @@ def _envelope(context: RequestContext, frame: memoryview | bytes) -> Message:
 
 
 def _envelope_error(code: ErrorCode) -> Exception:
-    """Return the client's error for an error of the envelope: its own request was never judged."""
+    """Return the error for the client when the controller refused the Envelope itself and did not read the client's request."""
     if code is ErrorCode.UNSUPPORTED_VERSION:
         return ProtocolError("the controller does not support this version of the request")
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

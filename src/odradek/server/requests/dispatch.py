@@ -2,7 +2,7 @@
 
     header -> route (API key and listener scope) -> version -> body -> handler -> response or Deferred -> frame
 
-A request that cannot be answered closes the connection: an unknown or unserved API key, a version out of range, a malformed body. One
+A request that cannot be answered closes the connection: an unknown or unsupported API key, a version out of range, a malformed body. One
 exception is Kafka's: ApiVersions in an unsupported version is answered in version 0 with error 35 and the range, so that the client can try
 again. A handler's KafkaError becomes the error response of its API. Any other exception is logged with its traceback and becomes
 UNKNOWN_SERVER_ERROR.
@@ -320,17 +320,17 @@ class Dispatcher:
         return self._serve(context, route, request, len(frame))
 
     def _route(self, context: RequestContext) -> Route | None:
-        """Return the route of the request; None for ApiVersions in a version that is not served. Raises ProtocolError for any other
-        unserved request.
+        """Return the route of the request; None for ApiVersions in an unsupported version. Raises ProtocolError for any other
+        unsupported request.
         """
         scope, version = context.listener_scope, context.api_version
         route = self._routes[scope].get(context.api_key)
         if route is None:
-            raise ProtocolError(f"API key {context.api_key} is not served on {scope} listeners")
+            raise ProtocolError(f"API key {context.api_key} is not supported on {scope} listeners")
         if not route.min_version <= version <= route.max_version:
             if context.api_key == ApiKey.API_VERSIONS:
                 return None
-            raise ProtocolError(f"{route.api_key.name} is not served in version {version}")
+            raise ProtocolError(f"{route.api_key.name} is not supported in version {version}")
         if route.function is None:
             route.load()
         return route
@@ -404,7 +404,7 @@ class Dispatcher:
         return frame_chunks(header, response.encode_chunks(version))
 
     def refusal(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int, error: KafkaError) -> Sequence[Chunk]:
-        """Return the error response to a request that is refused, not served. Raises ProtocolError when the connection must close."""
+        """Return the error response to a request that no handler gets. Raises ProtocolError when the connection must close."""
         route = self._route(context)
         if route is None:
             return self._unsupported_api_versions(context)

@@ -233,7 +233,7 @@ class SaslSession:
 def _check_version(header: RequestHeader) -> None:
     api_key = ApiKey(header.api_key)
     if not 0 <= header.api_version <= API_INFO[api_key].max_version:
-        raise ProtocolError(f"{api_key.name} is not served in version {header.api_version}")
+        raise ProtocolError(f"{api_key.name} is not supported in version {header.api_version}")
 
 
 def _frame(header: RequestHeader, response: Message) -> Sequence[bytes]:

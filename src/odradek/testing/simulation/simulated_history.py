@@ -31,7 +31,7 @@ class Acked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Final error for a value."""
+    """Error of a value that its producer will not send again."""
 
     producer: str
     partition: TopicPartition

@@ -9,9 +9,9 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.coordinator.group.classic.group import ClassicGroup
 from odradek.coordinator.group.consumer.group import ConsumerGroup
+from tests.coordinator.group.consumer.migration_support import MigrationWorld, assignment, partitions, subscription
+from tests.coordinator.group.consumer.random_support import Client
 from tests.coordinator.group.consumer.support import Owned
-from tests.coordinator.group.consumer.test_migration import MigrationWorld, assignment, partitions, subscription
-from tests.coordinator.group.consumer.test_random_groups import Client
 from tests.coordinator.group.support import GROUP, JoinReply, SyncReply
 
 

@@ -152,7 +152,9 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
-        """Return the target assignment of a member; for a static member that of the instance, whatever the former member id."""
+        """Return the target assignment of a member. A static member has the target of its instance, even one assigned under another member
+        id.
+        """
         if instance_id is not None:
             member_id = self.static_members.get(instance_id) or ""
         return self.targets.get(member_id) or {}

@@ -32,7 +32,7 @@ class TopicView:
         self.version_with_new_topics = image.offset
 
     def update(self, delta: MetadataDelta, image: MetadataImage) -> set[str]:
-        """Take over a new image; return the names of changed and deleted topics."""
+        """Apply a new image; return the names of changed and deleted topics."""
         self.image = image
         if delta.topics.created_topics:
             self.version_with_new_topics = image.offset
