@@ -25,13 +25,14 @@ from odradek.records.batch import check_crc, encode_batch, iter_headers, read_he
 from odradek.storage.disk import OsDisk
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
+from tests.storage.support import load_all
 
 PARTITION = TopicPartition("bench", 0)
 
 
 def open_manager(directory: str, config: TopicConfig) -> LogManager:
     manager = LogManager(OsDisk(), WallClock(), [directory], BrokerConfig.__new__(BrokerConfig), random=random.Random(1))
-    manager.load(lambda _: config)
+    load_all(manager, lambda _: config)
     return manager
 
 

@@ -32,18 +32,6 @@ EXCEPTIONS = {
     "client/core/sender.py:Sender": 454,
     "client/producer/engine.py:ProducerEngine": 467,
     "records/_columns.py:Columns.fill": 81,
-    "replication/partition.py": 634,
-    "replication/partition.py:Partition": 547,
-    "replication/fetchers.py": 626,
-    "storage/loader.py:_Loader.load": 76,
-    "storage/log.py": 940,
-    "storage/log.py:Log": 869,
-    "storage/log_manager.py": 762,
-    "storage/log_manager.py:LogManager": 696,
-    "storage/producer_state.py": 638,
-    "storage/producer_state.py:ProducerStateManager": 484,
-    "storage/segment.py": 627,
-    "storage/segment.py:Segment": 527,
 }
 
 COMPLEX: set[str] = set()

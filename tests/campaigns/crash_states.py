@@ -42,7 +42,7 @@ from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.campaigns.crash_model import Batch, Found, History, Violation, check, owners_of
 from tests.clock import ManualClock
-from tests.storage.support import NOW_MS, marker, topic_config
+from tests.storage.support import NOW_MS, checkpoint_log_start_offsets, checkpoint_recovery_points, cleanup, load_all, marker, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
 DATA = "/data"
@@ -69,7 +69,7 @@ class Opened:
         configs = {history.topic_partition: history.config for history in histories.values()}
         plain = topic_config(**PLAIN)
         self.manager = LogManager(disk, clock, [DATA], no_broker(), random=rng, verify_transactions=False)
-        self.manager.load(lambda partition: configs.get(partition, plain), is_stray=lambda _, topic_id: topic_id not in histories)
+        load_all(self.manager, lambda partition: configs.get(partition, plain), is_stray=lambda _, topic_id: topic_id not in histories)
         failed = [directory.failure for directory in self.manager.directories if directory.failure is not None]
         if failed:
             raise Violation(f"opens: the log directory is offline: {failed[0]!r}")
@@ -80,7 +80,7 @@ class Opened:
             self.logs[topic_id] = self.manager.create_log(history.topic_partition, topic_id, history.config)
 
     def names(self) -> None:
-        self.manager.finish_checkpoints(write_checkpoints(self.manager.begin_new_names()))
+        self.manager.finish_checkpoints(write_checkpoints(self.manager.names.begin()))
 
 
 class CrashWorld:
@@ -208,11 +208,11 @@ class CrashWorld:
     def do_checkpoint(self) -> None:
         if self.rng.random() < 0.5:
             self.do_flush()
-        self.opened.manager.checkpoint_recovery_points()
+        checkpoint_recovery_points(self.opened.manager)
 
     def do_checkpoint_starts(self) -> None:
         starts = {topic_id: log.log_start_offset for topic_id, log in self.opened.logs.items()}
-        self.opened.manager.checkpoint_log_start_offsets()
+        checkpoint_log_start_offsets(self.opened.manager)
         for topic_id, start in starts.items():
             self.histories[topic_id].start_durable = start
 
@@ -268,7 +268,7 @@ class CrashWorld:
         limits = {history.topic_id: history.start_limit for history in self.histories.values()}
         for topic_id, log in self.opened.logs.items():
             self.histories[topic_id].start_limit = max(limits[topic_id], log.log_end_offset)
-        self.opened.manager.cleanup()
+        cleanup(self.opened.manager)
         self.opened.cleaner.delete_old_segments()
         for topic_id, log in self.opened.logs.items():
             self.histories[topic_id].start_limit = max(limits[topic_id], log.log_start_offset)

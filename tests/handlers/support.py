@@ -43,6 +43,7 @@ from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.replication.support import batch
+from tests.storage.support import load_all
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -90,7 +91,7 @@ class Broker:
             verify_transactions=verify,
             new_lock=new_lock,
         )
-        services.log_manager.load(pytest_fail)
+        load_all(services.log_manager, pytest_fail)
         self.alter_partition_requests: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []
         self.manager = services.replica_manager = ReplicaManager(
             services.config,

@@ -14,7 +14,9 @@ from odradek.records.batch import encode_batch, iter_headers
 from odradek.replication.alter_partition import IsrAnswer, IsrChange
 from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.fetch_params import FetchParams, FetchPartition, Isolation, isolation_for
+from odradek.replication.following import truncate_to_divergence
 from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.isr_proposals import IsrProposals
 from odradek.replication.partition import Partition
 from odradek.replication.reader import PartitionRead, Reader
 from odradek.storage.append import AppendOrigin
@@ -140,9 +142,8 @@ class Node:
             local_id=node_id,
             clock=clock,
             cluster=brokers,
-            isr_channel=self.controller,
+            proposals=IsrProposals(self.controller, clock, node_id, lambda: brokers.epochs[node_id], self.delayed.drain),
             delayed=self.delayed,
-            broker_epoch=lambda: brokers.epochs[node_id],
             max_lag_ms=MAX_LAG_MS,
         )
         self.hosted.by_name[TP] = self.partition
@@ -198,7 +199,7 @@ def replicate(leader: Node, follower: Node, *, broker_epoch: int = -1, max_bytes
     if read.error is not ErrorCode.NONE:
         return read
     if read.diverging_epoch is not None:
-        follower.partition.truncate_to_divergence(*read.diverging_epoch)
+        truncate_to_divergence(follower.partition.followed_log(), *read.diverging_epoch)
         return read
     data = content(read)
     follower.partition.append_as_follower(

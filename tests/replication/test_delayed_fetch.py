@@ -6,6 +6,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.replication.appender import Appender
 from odradek.replication.flushing import Flusher
+from odradek.replication.following import truncate_to_divergence
 from odradek.replication.reader import Reads
 from odradek.storage.append import AppendOrigin
 from odradek.testing.simulation.disk import VirtualDisk
@@ -86,7 +87,7 @@ def test_a_fetcher_whose_log_diverges_meanwhile_is_told() -> None:
         records = batch(b"a", base_offset=offset, partition_leader_epoch=0)
         node.partition.append_as_follower(records, 1, high_watermark=2, log_start_offset=0)
     answer = fetch(node, 2, leader_only=False, last_fetched_epoch=0)
-    node.partition.truncate_to_divergence(0, 1)
+    truncate_to_divergence(node.partition.followed_log(), 0, 1)
     records = batch(b"b", base_offset=1, partition_leader_epoch=1)
     node.partition.append_as_follower(records, 1, high_watermark=2, log_start_offset=0)
     node.delayed.partition_changed(TP)

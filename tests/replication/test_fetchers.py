@@ -14,9 +14,10 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.protocol.schema import Message
-from odradek.replication.fetchers import fetcher_number
+from odradek.replication.fetching.shares import fetcher_number
 from odradek.replication.fetching.states import FetchState
-from odradek.replication.partition import Partition, Role
+from odradek.replication.partition import Partition
+from odradek.replication.roles import Role
 from odradek.replication.subscriptions import EXPECTED_S
 from tests.handlers.support import topic_id
 from tests.replication.fetching_cluster import FetchCluster, stored

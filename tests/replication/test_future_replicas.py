@@ -21,8 +21,9 @@ from odradek.metadata.registrations import DIRECTORY_LOST, DIRECTORY_MIGRATING, 
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from odradek.records.batch import decode_batch, encode_batch, iter_headers
 from odradek.replication.future_replicas import MoveState
-from odradek.replication.partition import Partition, Role
+from odradek.replication.partition import Partition
 from odradek.replication.replica_manager import ReplicaManager
+from odradek.replication.roles import Role
 from odradek.server.cluster.metadata_cache import MetadataCache
 from odradek.storage.append import AppendOrigin
 from odradek.storage.checkpoints import read_offset_checkpoint
@@ -32,6 +33,7 @@ from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import PowerCut, VirtualDisk
 from tests.clock import ManualClock
+from tests.storage.support import checkpoint_recovery_points, load_all
 
 TP = TopicPartition("orders", 0)
 TOPIC = UUID(int=(1 << 64) + 7)
@@ -70,7 +72,7 @@ class FutureReplicasWorld:
         self.logs.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
         self.logs.on_created = lambda: None
         self.config_overrides = {"internal.segment.bytes": "3000"}
-        self.logs.load(lambda _: self.topic_config())
+        load_all(self.logs, lambda _: self.topic_config())
         self.logs.settle_moves(lambda topic_partition, topic_id: directory)
         self.epoch = 0
         self.apply(
@@ -136,7 +138,7 @@ class FutureReplicasWorld:
         raise AssertionError("the move does not end")
 
     def sync(self) -> None:
-        self.logs.finish_checkpoints(write_checkpoints(self.logs.begin_new_names()))
+        self.logs.finish_checkpoints(write_checkpoints(self.logs.names.begin()))
 
     @property
     def moving(self) -> bool:
@@ -405,9 +407,9 @@ def test_a_crash_at_any_step_of_a_move_loses_nothing(power: bool, flush: bool) -
     reached_end = False
     while not reached_end:
         world = filled(30)
-        world.logs.finish_checkpoints(write_checkpoints(world.logs.begin_new_names()))
+        world.logs.finish_checkpoints(write_checkpoints(world.logs.names.begin()))
         world.log.flush()
-        world.logs.checkpoint_recovery_points()
+        checkpoint_recovery_points(world.logs)
         world.disk.fault = Cut(steps)
         durable, written = 30, 30
         try:

@@ -14,9 +14,11 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import decode_records
 from odradek.replication.isr import PendingShrinkIsr
-from odradek.replication.partition import Partition, Registration, Role
+from odradek.replication.partition import Partition
+from odradek.replication.roles import Registration, Role
 from odradek.storage.log import Log
 from tests.clock import ManualClock
+from tests.replication import support
 from tests.replication.support import MAX_LAG_MS, Brokers, Node, PartitionMetadata, content, fetch_as, replicate, wanted
 
 IDS = (1, 2, 3)
@@ -194,7 +196,7 @@ def believe_what_followers_had_before(self: Partition, registration: Registratio
     return original_make_leader(self, registration, log)
 
 
-def never_truncate(self: Partition, epoch: int, end_offset: int) -> bool:
+def never_truncate(log: Log, epoch: int, end_offset: int) -> bool:
     return True
 
 
@@ -209,7 +211,7 @@ original_make_leader = Partition.make_leader
         (Partition, "_advance_high_watermark", end_of_log),
         (PendingShrinkIsr, "__init__", count_shrunk_isr_at_once),
         (Partition, "make_leader", believe_what_followers_had_before),
-        (Partition, "truncate_to_divergence", never_truncate),
+        (support, "truncate_to_divergence", never_truncate),
     ],
     ids=[
         "high watermark at the log end",
@@ -218,7 +220,7 @@ original_make_leader = Partition.make_leader
         "no truncation",
     ],
 )
-def test_the_histories_find_broken_code(owner: type, name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_histories_find_broken_code(owner: object, name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
 
     def fails(seed: int) -> bool:

@@ -7,8 +7,9 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.replication.alter_partition import IsrAnswer
+from odradek.replication.following import truncate_to_divergence
 from odradek.replication.isr import CommittedIsr
-from odradek.replication.partition import Role
+from odradek.replication.roles import Role
 from odradek.storage.append import AppendOrigin
 from tests.clock import ManualClock
 from tests.replication.support import MAX_LAG_MS, TP, Brokers, Node, PartitionMetadata, batch, content, fetch_as, replicate, wanted
@@ -205,14 +206,16 @@ class TestTruncation:
         for offset, epoch in ((0, 1), (1, 1), (2, 4), (3, 4)):
             records = batch(b"x", base_offset=offset, partition_leader_epoch=epoch)
             node.partition.append_as_follower(records, 9, high_watermark=0, log_start_offset=0)
-        assert node.partition.truncate_to_divergence(4, 3) is True
+        assert truncate_to_divergence(node.partition.followed_log(), 4, 3) is True
         assert node.log.log_end_offset == 3
-        assert node.partition.truncate_to_divergence(2, 3) is False, "we have no epoch 2: only what came before it can be alike"
+        assert truncate_to_divergence(node.partition.followed_log(), 2, 3) is False, (
+            "we have no epoch 2: only what came before it can be alike"
+        )
         assert node.log.log_end_offset == 2
 
     def test_is_for_followers_only(self) -> None:
         pair = Pair()
-        assert error_of(lambda: pair.leader.partition.truncate_to_divergence(0, 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert error_of(lambda: truncate_to_divergence(pair.leader.partition.followed_log(), 0, 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class TestJoining:

@@ -12,7 +12,7 @@ from odradek.replication.appender import Appender
 from odradek.replication.delayed_produce import Appends
 from odradek.replication.flushing import Flusher
 from odradek.replication.isr import CommittedIsr, PendingExpandIsr, PendingShrinkIsr
-from odradek.replication.partition import Role
+from odradek.replication.roles import Role
 from odradek.storage.append import AppendOrigin
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock

@@ -12,7 +12,7 @@ from odradek.base.ids import TopicPartition
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage, MetadataProvenance
 from odradek.protocol.messages.metadata_records import PartitionRecord, TopicRecord
-from odradek.replication.partition import Role
+from odradek.replication.roles import Role
 from tests.handlers.support import NODE, Broker, topic_id
 
 

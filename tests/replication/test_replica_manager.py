@@ -16,7 +16,8 @@ from odradek.coordinator.markers import marker_batch
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 from odradek.replication.flushing import Flusher
 from odradek.replication.high_watermarks import HighWatermarkCheckpoints
-from odradek.replication.partition import Partition, Role
+from odradek.replication.partition import Partition
+from odradek.replication.roles import Role
 from odradek.replication.verification import support_of_produce
 from odradek.storage.append import AppendOrigin
 from odradek.storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint

@@ -21,6 +21,7 @@ from odradek.replication.reader import Reader
 from odradek.replication.subscriptions import EXPECTED_S, EXPECTED_WAIT_MS, Subscriptions
 from tests.handlers.support import through_the_wire
 from tests.replication.subscription_support import VERSION, Leader, Position
+from tests.storage.support import cleanup
 
 LAG_MS = 30_000
 
@@ -475,7 +476,7 @@ class TestPartitions:
         assert log is not None
         log.roll()
         leader.clock.set_wall_ms(leader.clock.time_ms() + 30 * 24 * 3_600_000)
-        assert leader.manager._log_manager.cleanup() == 1
+        assert cleanup(leader.manager._log_manager) == 1
         [answer] = told(leader.fetch(session=session, epoch=7, max_wait_ms=0)).values()
         assert answer.log_start_offset == 3
 

@@ -25,7 +25,7 @@ class Creations:
         self.begun = threading.Event()
         self.go_on = threading.Event()
         self.go_on.set()
-        monkeypatch.setattr("odradek.storage.log_manager.load_log", self._load)
+        monkeypatch.setattr("odradek.storage.creation.load_log", self._load)
 
     def _load(self, disk: Any, clock: Any, topic_partition: TopicPartition, *args: Any, **options: Any) -> Log:
         self.begun.set()

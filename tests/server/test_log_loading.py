@@ -24,7 +24,7 @@ from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.metadata.support import OTHER, TOPIC, applied, partition
-from tests.storage.support import topic_config
+from tests.storage.support import load_all, topic_config
 
 FLIGHTS = TopicPartition("flights", 0)
 
@@ -58,7 +58,7 @@ def test_a_log_without_a_replica_here_is_set_aside(topic_id: Any, replicas: tupl
         return LogManager(disk, ManualClock(), ["/data"], config, random=random.Random(1))
 
     before = log_manager()
-    before.load(lambda _: topic_config())
+    load_all(before, lambda _: topic_config())
     before.create_log(FLIGHTS, TOPIC, topic_config())
     before.shutdown()
     image = applied(EMPTY, TopicRecord(name="flights", topic_id=topic_id), partition(0, topic_id, replicas))
@@ -73,7 +73,7 @@ def test_as_many_logs_of_a_directory_are_loaded_side_by_side_as_configured() -> 
     config = standalone_config({"node.id": "1", "log.dirs": "/data", "num.recovery.threads.per.data.dir": "3"})
     disk = VirtualDisk()
     before = LogManager(disk, ManualClock(), ["/data"], config, random=random.Random(1))
-    before.load(lambda _: topic_config())
+    load_all(before, lambda _: topic_config())
     for number in range(3):
         before.create_log(TopicPartition("flights", number), TOPIC, topic_config())
     before.shutdown()

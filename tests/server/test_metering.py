@@ -20,7 +20,7 @@ from odradek.metrics.catalogue import CATALOGUE
 from odradek.metrics.registry import Registry
 from odradek.metrics.requests import Requests
 from odradek.metrics.traffic import Traffic
-from odradek.replication.partition import Role
+from odradek.replication.roles import Role
 from odradek.server.metering.groups import add_groups
 from odradek.server.metering.network import Idleness, LastMinute, add_network
 from odradek.server.metering.quorum import ClusterSource, add_metadata, add_raft

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.replication.partition import Partition
 from odradek.server.cluster.lifecycle import BrokerState
 from odradek.server.step import Startup, Step
@@ -48,7 +49,12 @@ def test_a_stopped_broker_follows_no_leader() -> None:
         await broker.start()
         fetchers = broker.services.replica_manager.changes.fetchers
         cut: list[int] = []
-        follower = cast(Partition, SimpleNamespace(leader_id=2, log=None, truncate_to_high_watermark=lambda: cut.append(1)))
+
+        def followed_log() -> None:
+            cut.append(1)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "closed")
+
+        follower = cast(Partition, SimpleNamespace(leader_id=2, topic_partition=None, followed_log=followed_log))
         fetchers.start([follower])
         assert cut == [1]
         await broker.stop()

@@ -76,10 +76,10 @@ def test_logs_that_are_made_while_others_are_made_durable_come_next() -> None:
         clock.run_due()
         assert len(jobs.held) == 1, "one at a time"
     jobs.finish()
-    assert logs.has_new_names
+    assert logs.names
     clock.run_due()
     jobs.finish()
-    assert not logs.has_new_names
+    assert not logs.names
     clock.run_due()
     assert jobs.held == []
 
@@ -96,7 +96,7 @@ def test_logs_are_made_durable_after_a_job_that_failed() -> None:
     broker.create_topic("fourth", number=4)
     clock.run_due()
     jobs.finish()
-    assert not logs.has_new_names
+    assert not logs.names
 
 
 def test_logs_are_flushed_as_often_as_the_topic_that_asks_for_most_wants(monkeypatch: pytest.MonkeyPatch) -> None:

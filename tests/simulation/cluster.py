@@ -22,7 +22,9 @@ from odradek.protocol.messages.metadata_records import FeatureLevelRecord, Parti
 from odradek.protocol.registry import response_class
 from odradek.protocol.schema import Message
 from odradek.replication.fetch_params import FetchPartition
-from odradek.replication.partition import Partition, Role
+from odradek.replication.following import truncate_to_divergence
+from odradek.replication.partition import Partition
+from odradek.replication.roles import Role
 from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.server.requests.dispatch import Dispatcher
 from odradek.storage.log import Log
@@ -238,7 +240,7 @@ class Cluster:
         if read.error is not ErrorCode.NONE:
             return
         if read.diverging_epoch is not None:
-            follower.truncate_to_divergence(*read.diverging_epoch)
+            truncate_to_divergence(follower.followed_log(), *read.diverging_epoch)
             return
         follower.append_as_follower(
             memoryview(content(read)), follower.leader_epoch, high_watermark=read.high_watermark, log_start_offset=read.log_start_offset

@@ -20,7 +20,7 @@ from odradek.storage.log_directory import write_checkpoints
 from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.storage.support import NOW_MS, PARTITION, TOPIC_ID, marker, read_bytes, topic_config
+from tests.storage.support import NOW_MS, PARTITION, TOPIC_ID, load_all, marker, read_bytes, topic_config
 from tests.storage.test_model import _no_broker as no_broker
 
 COMPACT = {"cleanup_policy": "compact", "segment_bytes": 1000, "min_cleanable_dirty_ratio": "0.01", "delete_retention_ms": 60_000}
@@ -53,7 +53,7 @@ class Cleanery:
     def open(self) -> None:
         """Loads everything from the disk, as after a start."""
         self.logs = LogManager(self._disk, self.clock, self.directories, no_broker(), random=random.Random(3), verify_transactions=False)
-        self.logs.load(lambda _: self.config)
+        load_all(self.logs, lambda _: self.config)
         self.log = self.logs.create_log(PARTITION, TOPIC_ID, self.config)
         self.log.update_high_watermark(self.log.log_end_offset)
         self.manager = CleanerManager(self._disk, self.logs)

@@ -11,8 +11,13 @@ from odradek.config.topic import TopicConfig
 from odradek.records.batch import Record, decode_records, encode_batch
 from odradek.records.compression import Compression
 from odradek.storage.append import AppendOrigin
+from odradek.storage.duplicates import IsStray
 from odradek.storage.loader import load_log
+from odradek.storage.loading import LoadProgress
 from odradek.storage.log import Log
+from odradek.storage.log_directory import write_checkpoints
+from odradek.storage.log_manager import LogManager
+from odradek.storage.moves import Assigned
 from odradek.storage.options import LogOptions
 from tests.clock import START_MS, ManualClock
 
@@ -129,3 +134,33 @@ def read_all(log: Log, start_offset: int | None = None) -> list[Record]:
         found += records
         offset = records[-1].offset + 1
     return found
+
+
+def cleanup(logs: LogManager) -> int:
+    """Apply retention to all logs; return the number of deleted segments."""
+    return sum([deleted for _, deleted in logs.cleanup_steps()])
+
+
+def checkpoint_recovery_points(logs: LogManager) -> None:
+    logs.finish_checkpoints(write_checkpoints(logs.begin_recovery_points()))
+
+
+def checkpoint_log_start_offsets(logs: LogManager) -> None:
+    logs.finish_checkpoints(write_checkpoints(logs.begin_log_start_offsets()))
+
+
+def load_all(
+    logs: LogManager,
+    topic_config: Callable[[TopicPartition], TopicConfig],
+    *,
+    is_stray: IsStray = lambda topic_partition, topic_id: False,
+    assigned: Assigned = lambda topic_partition, topic_id: None,
+    on_progress: Callable[[LoadProgress], None] | None = None,
+) -> None:
+    """Lock and load all directories, one after the other; the server loads them in parallel."""
+    logs.lock_directories()
+    for directory in logs.online_directories:
+        loading = logs.begin_loading(directory, topic_config, on_progress)
+        loading.open()
+        loading.work()
+        logs.adopt(loading, is_stray, assigned)

@@ -18,7 +18,7 @@ from odradek.storage.names import CLEANED_SUFFIX, SWAP_SUFFIX
 from odradek.storage.txn_index import TransactionIndex
 from tests.clock import ManualClock
 from tests.storage.compaction_support import NOW_MS, Cleanery, compact_config, latest
-from tests.storage.support import PARTITION, read_bytes
+from tests.storage.support import PARTITION, cleanup, read_bytes
 
 CHECKPOINT = "/data/cleaner-offset-checkpoint"
 
@@ -461,13 +461,13 @@ def test_retention_leaves_a_log_alone_while_it_is_cleaned() -> None:
     made.clock.advance_ms(5_000)
 
     def between() -> None:
-        made.logs.cleanup()
+        cleanup(made.logs)
         made.manager.delete_old_segments()
         assert made.log.log_start_offset == 0
 
     assert made.clean(between) is not None
     assert made.log.bases == bases
-    made.logs.cleanup()
+    cleanup(made.logs)
     assert made.log.bases == bases, "the regular retention never touches what is compacted"
     assert made.manager.delete_old_segments() == len(bases)
     assert made.log.log_start_offset == made.log.log_end_offset
@@ -480,7 +480,7 @@ def test_compact_alone_deletes_below_the_log_start_only() -> None:
     made.log.maybe_increment_log_start_offset(made.log.bases[2])
     assert made.manager.delete_old_segments() == 2
     made.logs.cleaner = None
-    assert made.logs.cleanup() == 0, "without a cleaner nobody shortens it"
+    assert cleanup(made.logs) == 0, "without a cleaner nobody shortens it"
 
 
 def test_a_failing_disk_takes_the_directory_offline() -> None:

@@ -12,6 +12,7 @@ from odradek.records.batch import Record
 from odradek.records.compression import Compression
 from odradek.testing.simulation.disk import PowerCut, VirtualDisk
 from tests.storage.compaction_support import Cleanery, batches_of, compact_config
+from tests.storage.support import checkpoint_recovery_points
 
 KEYS = "abcdef"
 PRODUCERS = 3
@@ -164,7 +165,7 @@ def test_exactly_the_last_committed_value_of_each_key_stays(seed: int, memory: i
 
 def _durable(made: Cleanery) -> None:
     made.log.flush()
-    made.logs.checkpoint_recovery_points()
+    checkpoint_recovery_points(made.logs)
 
 
 @pytest.mark.parametrize("seed", range(2))

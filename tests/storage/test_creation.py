@@ -18,7 +18,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.storage.support import TOPIC_ID, batch, topic_config
+from tests.storage.support import TOPIC_ID, batch, checkpoint_log_start_offsets, checkpoint_recovery_points, load_all, topic_config
 from tests.storage.test_model import _no_broker
 
 CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
@@ -29,7 +29,7 @@ IDS = {"/a": A_ID, "/b": B_ID}
 def manager(disk: VirtualDisk, *directories: str) -> LogManager:
     directories = directories or ("/data",)
     made = LogManager(disk, ManualClock(), directories, _no_broker(), random=random.Random(3), directory_ids=IDS)
-    made.load(lambda _: CONFIG)
+    load_all(made, lambda _: CONFIG)
     return made
 
 
@@ -66,12 +66,12 @@ def test_nothing_is_seen_before_the_job_is_finished() -> None:
     assert list(logs.logs) == []
     creation.run()
     assert list(logs.logs) == []
-    assert not logs.has_new_names
+    assert not logs.names
     names: list[str] = []
     logs.on_created = lambda: names.append("to do")
     logs.finish_creation(creation)
     assert len(list(logs.logs)) == 2
-    assert logs.has_new_names
+    assert logs.names
     assert names == ["to do"]
 
 
@@ -103,7 +103,7 @@ def test_a_log_goes_where_it_was_wanted() -> None:
     logs = manager(VirtualDisk(), "/a", "/b")
     create(logs, 3, directory_id=B_ID)
     assert [len(directory.logs) for directory in logs.directories] == [0, 3]
-    logs.prefer(partition(3), "/b")
+    logs.placement.prefer(partition(3), "/b")
     create(logs, 1, first=3)
     assert [len(directory.logs) for directory in logs.directories] == [0, 4]
     logs.delete_log(partition(3))
@@ -174,7 +174,7 @@ def test_logs_that_a_failing_directory_leaves_behind_do_not_keep_the_next_start(
                 log.flush()
         logs.finish_checkpoints([])
         again = LogManager(disk.kill(), ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids=IDS)
-        again.load(lambda _: CONFIG, assigned=lambda topic_partition, topic_id: named)
+        load_all(again, lambda _: CONFIG, assigned=lambda topic_partition, topic_id: named)
         ends = {log.topic_partition.partition: log.log_end_offset for log in again.logs}
         assert ends == {number: log.log_end_offset for number, log in enumerate(made)}
 
@@ -195,7 +195,7 @@ def test_a_directory_whose_checkpoint_cannot_be_written_gets_no_logs() -> None:
     log = logs.create_log(partition(0), TOPIC_ID, CONFIG, directory_id=A_ID)
     log.append_as_leader(batch(20), 0)
     log.flush()
-    logs.checkpoint_recovery_points()
+    checkpoint_recovery_points(logs)
     logs.on_created = lambda: None  # nothing becomes durable by itself
     logs.delete_log(partition(0))
     fail_at(disk, "/a/recovery-point-offset-checkpoint", [])
@@ -222,8 +222,8 @@ def test_a_log_made_where_one_was_inherits_nothing(checkpoint: str) -> None:
     log.update_high_watermark(20)
     log.maybe_increment_log_start_offset(20)
     log.flush()
-    logs.checkpoint_recovery_points()
-    logs.checkpoint_log_start_offsets()
+    checkpoint_recovery_points(logs)
+    checkpoint_log_start_offsets(logs)
     logs.on_created = lambda: None  # nothing becomes durable by itself
     logs.delete_log(partition(0))
     assert partition(0) in read_offset_checkpoint(disk, f"/data/{checkpoint}")
@@ -245,7 +245,7 @@ def test_what_goes_wrong_otherwise_comes_up_in_create_log_and_stops_no_other(mon
             raise StorageError("a file that Kafka refuses")
         return load_log(disk, clock, topic_partition, *args, **options)
 
-    monkeypatch.setattr("odradek.storage.log_manager.load_log", refuse)
+    monkeypatch.setattr("odradek.storage.creation.load_log", refuse)
     logs = manager(VirtualDisk())
     create(logs, 2)
     assert [log.topic_partition.partition for log in logs.logs] == [1]
@@ -257,7 +257,7 @@ def test_what_goes_wrong_otherwise_comes_up_in_create_log_and_stops_no_other(mon
 @pytest.mark.parametrize("verify", [True, False])
 def test_settings_that_changed_meanwhile_hold(verify: bool) -> None:
     logs = LogManager(VirtualDisk(), ManualClock(), ("/data",), _no_broker(), random=random.Random(3), verify_transactions=not verify)
-    logs.load(lambda _: CONFIG)
+    load_all(logs, lambda _: CONFIG)
     creation = begin(logs, 1)
     creation.run()
     logs.update_producer_settings(60_000, verify_transactions=verify)

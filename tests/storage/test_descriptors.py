@@ -14,7 +14,7 @@ from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery
-from tests.storage.support import batch, open_log, read_all, read_bytes, topic_config
+from tests.storage.support import batch, cleanup, load_all, open_log, read_all, read_bytes, topic_config
 from tests.storage.test_model import _no_broker
 
 COUNT = 60
@@ -36,7 +36,7 @@ def descriptors(folder: Path) -> int:
 
 def manager(folder: Path, clock: ManualClock) -> LogManager:
     logs = LogManager(OsDisk(), clock, [str(folder)], _no_broker(), random=random.Random(1))
-    logs.load(lambda _: CONFIG)
+    load_all(logs, lambda _: CONFIG)
     return logs
 
 
@@ -62,15 +62,15 @@ def test_idle_logs_hold_no_descriptors_and_little_memory(tmp_path: Path) -> None
     for log in logs.logs:
         log.update_high_watermark(log.log_end_offset)
     # Retention asks each for its timestamps.
-    assert logs.cleanup() == 0
+    assert cleanup(logs) == 0
     assert descriptors(tmp_path) == 1
     for log in logs.logs:
         assert len(read_bytes(log, 0)) > 0
         log.append_as_leader(batch(1), 0)
     assert descriptors(tmp_path) > COUNT
-    logs.cleanup()
+    cleanup(logs)
     assert COUNT <= descriptors(tmp_path) - 1 <= 3 * COUNT, "what was appended to lately stays open"
-    logs.cleanup()
+    cleanup(logs)
     assert descriptors(tmp_path) == 1
     assert all(len(read_all(log)) == 3 for log in logs.logs)
     logs.shutdown()

@@ -266,7 +266,7 @@ def test_what_a_renamed_log_owes_is_found_under_its_new_name(disk: VirtualDisk) 
     path = f"{DIRECTORY}/partition.metadata"
     file = disk.open(path, create=True)
     file.pwritev([b"small"], 0)
-    log.owe_fsync(path)
+    log.durability.owe(path)
     log.rename_directory("orders-0-renamed")
     fill(log, 1)
     log.flush()

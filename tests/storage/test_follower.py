@@ -26,7 +26,18 @@ from odradek.storage.starting_state import StartingState, starting_state
 from odradek.testing.simulation.disk import ALL, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.campaigns.crash_model import Found
 from tests.clock import ManualClock
-from tests.storage.support import PARTITION, TOPIC_ID, batch, marker, open_log, open_transactions, topic_config
+from tests.storage.support import (
+    PARTITION,
+    TOPIC_ID,
+    batch,
+    checkpoint_log_start_offsets,
+    checkpoint_recovery_points,
+    load_all,
+    marker,
+    open_log,
+    open_transactions,
+    topic_config,
+)
 from tests.storage.test_model import _no_broker as no_broker
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)
@@ -46,7 +57,7 @@ class Replica:
 
     def open(self) -> None:
         self.manager = LogManager(self.disk, self.clock, ["/data"], no_broker(), random=self.rng, verify_transactions=False)
-        self.manager.load(configured)
+        load_all(self.manager, configured)
         self.log: Log = self.manager.create_log(PARTITION, TOPIC_ID, CONFIG)
 
     def restart(self, how: str) -> None:
@@ -200,7 +211,7 @@ class World:
         if self.rng.random() < 0.5:
             log.delete_old_segments()
         if self.rng.random() < 0.5:
-            self.leader.manager.checkpoint_log_start_offsets()
+            checkpoint_log_start_offsets(self.leader.manager)
 
     # -- the follower ----------------------------------------------------------------------------------------------------------------
 
@@ -315,7 +326,7 @@ class World:
         replica = self.rng.choice(self.replicas)
         replica.log.flush()
         if self.rng.random() < 0.5:
-            replica.manager.checkpoint_recovery_points()
+            checkpoint_recovery_points(replica.manager)
         deletion = replica.manager.due_deletions()
         if deletion is not None:
             assert deletion.run() == []
@@ -353,7 +364,7 @@ def old_log(rng: random.Random) -> Replica:
     for index in range(20):
         replica.log.append_as_leader(batch(2, size=100, producer_id=5, producer_epoch=0, sequence=2 * index), 1 + index // 5)
     replica.restart("clean")
-    replica.manager.checkpoint_recovery_points()
+    checkpoint_recovery_points(replica.manager)
     return replica
 
 
@@ -475,7 +486,7 @@ def test_the_state_at_an_offset_is_known_at_snapshots_and_at_the_end() -> None:
         assert list(state.epochs) == [entry for entry in log.leader_epochs.entries if entry.start_offset < offset]
     assert starting_state(log, base + 1) is None
     assert starting_state(log, 41) is None
-    path = log.producer_state.snapshot_path(base)
+    path = log.producer_state.snapshots.path(base)
     replica.disk.write_atomic(path, replica.disk.read_bytes(path)[:-1])
     assert starting_state(log, base) is None
 

@@ -23,7 +23,7 @@ from odradek.storage.log_manager import LogManager
 from odradek.storage.meta_properties import read_meta_properties
 from odradek.storage.options import LogOptions
 from tests.clock import ManualClock
-from tests.storage.support import batch, marker, open_transactions, read_all, topic_config
+from tests.storage.support import batch, load_all, marker, open_transactions, read_all, topic_config
 from tests.storage.test_model import _no_broker
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
@@ -131,7 +131,7 @@ def fill(broker: JvmBroker) -> None:
 def load(broker: JvmBroker) -> LogManager:
     clock = ManualClock(wall_start_ms=int(time.time() * 1000))
     manager = LogManager(OsDisk(), clock, [str(broker.data)], _no_broker(), random=random.Random(1))
-    manager.load(lambda _: topic_config(segment_bytes=1 << 20))
+    load_all(manager, lambda _: topic_config(segment_bytes=1 << 20))
     return manager
 
 

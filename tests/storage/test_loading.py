@@ -19,13 +19,13 @@ from odradek.storage.log_manager import LogManager
 from odradek.storage.options import LogOptions
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.storage.support import TOPIC_ID, batch, topic_config
+from tests.storage.support import TOPIC_ID, batch, load_all, topic_config
 from tests.storage.test_model import _no_broker
 
 
 def filled(disk: VirtualDisk, *directories: str) -> None:
     manager = LogManager(disk, ManualClock(), directories, _no_broker(), random=Random(1))
-    manager.load(lambda _: topic_config())
+    load_all(manager, lambda _: topic_config())
     for number in range(12):
         log = manager.create_log(TopicPartition("orders", number), TOPIC_ID, topic_config())
         for _ in range(number):
@@ -69,7 +69,7 @@ def test_a_log_that_cannot_be_loaded_takes_its_directory_offline_and_no_other(ca
     manager = LogManager(
         survivor, ManualClock(), ["/a", "/b"], _no_broker(), random=Random(1), on_directory_failure=lambda path, _: failed.append(path)
     )
-    manager.load(lambda _: topic_config())
+    load_all(manager, lambda _: topic_config())
     assert failed == ["/a"]
     assert [directory.path for directory in manager.online_directories] == ["/b"]
     assert {log.parent_directory for log in manager.logs} == {"/b"}

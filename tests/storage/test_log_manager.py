@@ -21,10 +21,20 @@ from odradek.storage.meta_properties import (
     verify_identities,
     write_meta_properties,
 )
+from odradek.storage.moves import note_move
 from odradek.storage.names import parse_directory_name
 from odradek.testing.simulation.disk import DIRECTORIES, NONE, VirtualDisk
 from tests.clock import ManualClock
-from tests.storage.support import PARTITION, TOPIC_ID, batch, read_all, topic_config
+from tests.storage.support import (
+    PARTITION,
+    TOPIC_ID,
+    batch,
+    checkpoint_log_start_offsets,
+    checkpoint_recovery_points,
+    load_all,
+    read_all,
+    topic_config,
+)
 from tests.storage.test_model import _no_broker
 
 CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
@@ -32,7 +42,7 @@ CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
 
 def manager(disk: VirtualDisk, *directories: str, clock: ManualClock | None = None) -> LogManager:
     made = LogManager(disk, clock or ManualClock(), directories or ("/data",), _no_broker(), random=random.Random(3))
-    made.load(lambda _: CONFIG)
+    load_all(made, lambda _: CONFIG)
     return made
 
 
@@ -57,7 +67,7 @@ def test_of_partitions_that_never_come_only_so_many_are_remembered() -> None:
     """A client may name any number of them and where they should go."""
     logs = manager(VirtualDisk(), "/a", "/b")
     for partition in range(10_001):
-        logs.prefer(TopicPartition("t", partition), "/b")
+        logs.placement.prefer(TopicPartition("t", partition), "/b")
     assert logs.create_log(TopicPartition("t", 10_000), TOPIC_ID, CONFIG).parent_directory == "/b"
     assert logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG).parent_directory == "/a"
 
@@ -136,7 +146,7 @@ def test_deleted_logs_go_after_their_delay() -> None:
     logs = manager(disk, clock=clock)
     log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
     log.append_as_leader(batch(3), 0)
-    logs.checkpoint_recovery_points()
+    checkpoint_recovery_points(logs)
     found = log.read(0, max_bytes=1000, max_offset=3, min_one_message=True)
     logs.delete_log(PARTITION)
     assert logs.get_log(PARTITION) is None
@@ -174,7 +184,7 @@ def test_strays_are_set_aside_and_stay() -> None:
     logs.create_log(PARTITION, TOPIC_ID, CONFIG).append_as_leader(batch(3), 0)
     logs.shutdown()
     again = LogManager(disk, ManualClock(), ["/data"], _no_broker(), random=random.Random(3))
-    again.load(lambda _: CONFIG, is_stray=lambda partition, topic_id: topic_id == TOPIC_ID)
+    load_all(again, lambda _: CONFIG, is_stray=lambda partition, topic_id: topic_id == TOPIC_ID)
     assert again.get_log(PARTITION) is None
     (stray,) = again.strays
     assert stray.endswith("-stray")
@@ -215,7 +225,7 @@ def test_of_two_logs_of_a_partition_the_one_that_the_metadata_names_counts_and_t
     disk = twice(2)
     ids = {"/a": A_ID, "/b": B_ID}
     logs = LogManager(disk, ManualClock(), order, _no_broker(), random=random.Random(3), directory_ids=ids)
-    logs.load(lambda _: CONFIG, assigned=lambda topic_partition, topic_id: B_ID)
+    load_all(logs, lambda _: CONFIG, assigned=lambda topic_partition, topic_id: B_ID)
     assert [(log.directory, log.log_end_offset) for log in logs.logs] == [("/b/orders-0", 2)]
     assert [path.startswith("/a/orders-0.") and path.endswith("-stray") for path in logs.strays] == [True]
 
@@ -224,7 +234,7 @@ def test_a_directory_that_fails_while_a_second_log_is_put_aside_goes_offline() -
     disk = twice(2)
     disk.fail("/a", "rename")
     logs = LogManager(disk, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
-    logs.load(lambda _: CONFIG, assigned=lambda topic_partition, topic_id: B_ID)
+    load_all(logs, lambda _: CONFIG, assigned=lambda topic_partition, topic_id: B_ID)
     assert [log.directory for log in logs.logs] == ["/b/orders-0"]
     assert [directory.path for directory in logs.online_directories] == ["/b"]
 
@@ -303,7 +313,7 @@ def test_the_log_start_survives() -> None:
         log.append_as_leader(batch(3), 0)
     log.update_high_watermark(30)
     log.maybe_increment_log_start_offset(7)
-    logs.checkpoint_log_start_offsets()
+    checkpoint_log_start_offsets(logs)
     again = manager(disk.kill()).get_log(PARTITION)
     assert again is not None
     assert again.log_start_offset == 7
@@ -317,7 +327,7 @@ def test_loading_reports_its_progress() -> None:
         logs.create_log(TopicPartition("t", partition), TOPIC_ID, CONFIG).append_as_leader(batch(1), 0)
     reports: list[LoadProgress] = []
     again = LogManager(disk.kill(), ManualClock(), ["/data"], _no_broker(), random=random.Random(3))
-    again.load(lambda _: CONFIG, on_progress=reports.append)
+    load_all(again, lambda _: CONFIG, on_progress=reports.append)
     assert {report.done for report in reports} == {0, 1, 2}
     assert any(report.segments_total == 1 and report.segments_done == 1 for report in reports)
 
@@ -432,7 +442,7 @@ def test_a_new_log_that_a_power_cut_takes_is_made_again(seed: int) -> None:
     logs.create_log(PARTITION, TOPIC_ID, CONFIG).assign_epoch_start(4, 0)
     disk = disk.crash(random.Random(seed))
     again = LogManager(disk, ManualClock(), ("/data",), _no_broker(), random=random.Random(3))
-    again.load(lambda _: CONFIG, is_stray=lambda _, topic_id: topic_id is None)
+    load_all(again, lambda _: CONFIG, is_stray=lambda _, topic_id: topic_id is None)
     log = again.create_log(PARTITION, TOPIC_ID, CONFIG)
     log.append_as_leader(batch(3), 5)
     assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 3)
@@ -465,13 +475,13 @@ def two_logs(count: int = 3) -> tuple[VirtualDisk, LogManager]:
     current.append_as_leader(batch(count), 0)
     future = logs.create_future_log(PARTITION, TOPIC_ID, CONFIG, "/b")
     future.append_as_follower(batch(count, epoch=0), 0)
-    logs.note_move(current, future)()
+    note_move(disk, current, future)()
     return disk, logs
 
 
 def moving(disk: VirtualDisk) -> LogManager:
     made = LogManager(disk, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
-    made.load(lambda _: CONFIG)
+    load_all(made, lambda _: CONFIG)
     return made
 
 
@@ -530,7 +540,7 @@ def test_a_copy_does_not_replace_a_log_whose_directory_is_offline(note: bool) ->
     survivor = disk.kill()
     survivor.fail("/a", "read")
     after = LogManager(survivor, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
-    after.load(lambda _: CONFIG)
+    load_all(after, lambda _: CONFIG)
     after.settle_moves(lambda topic_partition, topic_id: B_ID)
     assert after.get_log(PARTITION) is None
     assert after.get_log(PARTITION, future=True) is not None
@@ -549,8 +559,8 @@ def test_a_log_made_where_one_was_inherits_nothing(checkpoint: str) -> None:
     log.update_high_watermark(20)
     log.maybe_increment_log_start_offset(20)
     log.flush()
-    logs.checkpoint_recovery_points()
-    logs.checkpoint_log_start_offsets()
+    checkpoint_recovery_points(logs)
+    checkpoint_log_start_offsets(logs)
     logs.on_created = lambda: None  # nothing becomes durable by itself
     logs.delete_log(PARTITION)
     assert PARTITION in read_offset_checkpoint(disk, f"/a/{checkpoint}")
@@ -588,7 +598,7 @@ def test_a_log_that_ends_below_its_stored_recovery_point_takes_it_back_before_an
         for _ in range(6):
             each.append_as_leader(batch(3), 0)
         each.flush()
-    logs.checkpoint_recovery_points()
+    checkpoint_recovery_points(logs)
     disk.open(log.segments[0].log_path).truncate(next(iter(log.segments[0].scan())).size)
     for segment in log.segments[1:]:
         disk.remove(segment.log_path)
@@ -779,8 +789,8 @@ def test_the_copy_of_a_log_on_its_way_is_checkpointed_too() -> None:
     future.update_high_watermark(3)
     future.maybe_increment_log_start_offset(2)
     future.flush()
-    logs.checkpoint_recovery_points()
-    logs.checkpoint_log_start_offsets()
+    checkpoint_recovery_points(logs)
+    checkpoint_log_start_offsets(logs)
     assert read_offset_checkpoint(disk, "/b/recovery-point-offset-checkpoint") == {PARTITION: future.checkpointed_recovery_point}
     assert read_offset_checkpoint(disk, "/b/log-start-offset-checkpoint") == {PARTITION: 2}
     again = moving(disk.kill()).get_log(PARTITION, future=True)
@@ -806,7 +816,7 @@ def test_the_copy_of_a_log_on_its_way_takes_over_what_is_configured() -> None:
 @pytest.mark.parametrize("verify", [True, False])
 def test_logs_to_come_ask_for_verification_as_those_that_are_there(verify: bool) -> None:
     logs = LogManager(VirtualDisk(), ManualClock(), ("/data",), _no_broker(), random=random.Random(3), verify_transactions=not verify)
-    logs.load(lambda _: CONFIG)
+    load_all(logs, lambda _: CONFIG)
     logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG)
     logs.update_producer_settings(60_000, verify_transactions=verify)
     logs.create_log(TopicPartition("t", 1), TOPIC_ID, CONFIG)

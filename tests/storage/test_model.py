@@ -14,7 +14,17 @@ from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.storage.support import PARTITION, TOPIC_ID, batch, read_all, topic_config
+from tests.storage.support import (
+    PARTITION,
+    TOPIC_ID,
+    batch,
+    checkpoint_log_start_offsets,
+    checkpoint_recovery_points,
+    cleanup,
+    load_all,
+    read_all,
+    topic_config,
+)
 
 CONFIG = topic_config(segment_bytes=1500, index_interval_bytes=100, retention_bytes=4000, file_delete_delay_ms=0)
 
@@ -36,7 +46,7 @@ class World:
 
     def open(self) -> None:
         self.manager = LogManager(self.disk, self.clock, ["/data"], _no_broker(), random=self.rng)
-        self.manager.load(_config)
+        load_all(self.manager, _config)
         self.log: Log = self.manager.create_log(PARTITION, TOPIC_ID, CONFIG)
 
     def append(self, count: int, size: int) -> None:
@@ -63,11 +73,11 @@ class World:
         self.log.update_high_watermark(self.log.log_end_offset)
         target = int(self.log.log_start_offset + share * (self.log.log_end_offset - self.log.log_start_offset))
         self.log.maybe_increment_log_start_offset(target)
-        self.manager.checkpoint_log_start_offsets()
+        checkpoint_log_start_offsets(self.manager)
 
     def retain(self) -> None:
         self.log.update_high_watermark(self.log.log_end_offset)
-        self.manager.cleanup()
+        cleanup(self.manager)
         deletion = self.manager.due_deletions()
         if deletion is not None:
             assert deletion.run() == []
@@ -148,7 +158,7 @@ def test_the_log_does_what_a_list_does(script: list[tuple[object, ...]], seed: i
     world = World(seed)
     for name, *arguments in script:
         if name == "checkpoint":
-            world.manager.checkpoint_recovery_points()
+            checkpoint_recovery_points(world.manager)
         elif name == "roll":
             world.log.roll()
         else:

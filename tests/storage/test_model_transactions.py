@@ -35,7 +35,17 @@ from tests.storage.log_model import (
     replay,
     statuses,
 )
-from tests.storage.support import PARTITION, TOPIC_ID, marker, read_bytes, topic_config
+from tests.storage.support import (
+    PARTITION,
+    TOPIC_ID,
+    checkpoint_log_start_offsets,
+    checkpoint_recovery_points,
+    cleanup,
+    load_all,
+    marker,
+    read_bytes,
+    topic_config,
+)
 from tests.storage.test_model import _no_broker as no_broker
 
 BEGINNING: dict[str, object] = {
@@ -83,7 +93,7 @@ class World:
 
     def open(self) -> None:
         self.manager = LogManager(self.disk, self.clock, ["/data"], no_broker(), random=random.Random(3), verify_transactions=False)
-        self.manager.load(lambda _: self.config)
+        load_all(self.manager, lambda _: self.config)
         self.log: Log = self.manager.create_log(PARTITION, TOPIC_ID, self.config)
         self.cleaner = CleanerManager(self.disk, self.manager)
         self.manager.cleaner = self.cleaner
@@ -262,7 +272,7 @@ class World:
         self.log.flush()
         self.flushed = self.end
         if rng.random() < 0.5:
-            self.manager.checkpoint_recovery_points()
+            checkpoint_recovery_points(self.manager)
 
     def configure(self, rng: random.Random) -> None:
         name, value = rng.choice(CHANGES)
@@ -304,7 +314,7 @@ class World:
 
     def _starts_at(self, start: int) -> None:
         assert self.log.log_start_offset == start
-        self.manager.checkpoint_log_start_offsets()
+        checkpoint_log_start_offsets(self.manager)
         self.start = start
         self.highest_start = max(start, self.highest_start)
 
@@ -331,7 +341,7 @@ class World:
                     break
             gone += 1
         expected = ends[gone - 1] if gone else log.bases[0]
-        self.manager.cleanup()
+        cleanup(self.manager)
         self.cleaner.delete_old_segments()
         log.update_config(self.config)
         assert log.bases[0] == expected

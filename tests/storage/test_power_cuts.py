@@ -14,7 +14,20 @@ from odradek.storage.txn_index import AbortedTransaction
 from odradek.testing.simulation.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, compact_config, latest
-from tests.storage.support import DIRECTORY, PARTITION, TOPIC_ID, append_transactions, batch, marker, open_log, read_all, topic_config
+from tests.storage.support import (
+    DIRECTORY,
+    PARTITION,
+    TOPIC_ID,
+    append_transactions,
+    batch,
+    checkpoint_log_start_offsets,
+    checkpoint_recovery_points,
+    load_all,
+    marker,
+    open_log,
+    read_all,
+    topic_config,
+)
 from tests.storage.test_model import _no_broker as no_broker
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)
@@ -235,7 +248,7 @@ def test_segments_that_a_killed_process_left_become_durable_with_what_is_flushed
 
 def started(disk: VirtualDisk) -> LogManager:
     manager = LogManager(disk, ManualClock(), ["/data"], no_broker(), random=random.Random(3))
-    manager.load(lambda _: CONFIG)
+    load_all(manager, lambda _: CONFIG)
     return manager
 
 
@@ -249,11 +262,11 @@ def test_deleted_records_do_not_come_back(seed: int) -> None:
         log.append_as_leader(batch(2, tag=str(index)), 0)
     log.flush()
     log.update_high_watermark(log.log_end_offset)
-    manager.checkpoint_recovery_points()
+    checkpoint_recovery_points(manager)
     start = log.bases[3]
     log.maybe_increment_log_start_offset(start)
     assert log.delete_old_segments() == 3
-    manager.checkpoint_log_start_offsets()
+    checkpoint_log_start_offsets(manager)
     rng = random.Random(seed)
     names, data = MODES[seed % len(MODES)]
     survivor = disk.crash(rng, names=names, data=data)
@@ -274,7 +287,7 @@ def test_what_replaces_older_records_is_durable_before_they_go() -> None:
     found.put(("k", "old"), ("first", "." * 350))
     found.roll()
     found.log.flush()
-    found.logs.checkpoint_recovery_points()
+    checkpoint_recovery_points(found.logs)
     found.put(("k", "new"), ("second", "." * 350))
     found.roll()
 
@@ -293,7 +306,7 @@ def test_a_producer_is_known_by_a_batch_that_stays() -> None:
     found.put(("k", "two"), producer=(7, 0, 1))
     found.put(("k", "other"), ("other", "." * 350))
     found.log.flush()
-    found.logs.checkpoint_recovery_points()
+    checkpoint_recovery_points(found.logs)
     # The snapshot that is written with this roll is not durable; the one before knows less.
     found.roll()
     found.put(("k", "three"), producer=(7, 0, 2))

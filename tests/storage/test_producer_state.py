@@ -229,7 +229,7 @@ def test_silent_producers_expire() -> None:
     send(log, 0)
     send(log, 0, producer_id=8, transactional=True)
     clock.advance_ms(86_400_001)
-    log.remove_expired_producers()
+    log.producer_state.remove_expired(clock.time_ms())
     assert list(log.producer_state.producers) == [8]
 
 
@@ -322,10 +322,10 @@ def test_verifications_that_nobody_used_expire() -> None:
     kept, late = (log.start_verification(producer_id, 0, 0) for producer_id in (7, 8))
     data = [batch(1, producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True) for producer_id in (7, 8)]
     clock.advance_ms(86_399_999)
-    log.remove_expired_producers()
+    log.producer_state.remove_expired(clock.time_ms())
     log.append_as_leader(data[0], 0, verification_guard=kept)
     clock.advance_ms(1)
-    log.remove_expired_producers()
+    log.producer_state.remove_expired(clock.time_ms())
     with pytest.raises(KafkaError) as caught:
         log.append_as_leader(data[1], 0, verification_guard=late)
     assert caught.value.code is ErrorCode.INVALID_TXN_STATE
@@ -371,7 +371,7 @@ def test_a_snapshot_that_is_written_over_a_longer_one_is_whole() -> None:
     log = open_log(disk, ManualClock())
     for producer_id in range(20):
         send(log, 0, producer_id=producer_id)
-    path = log.producer_state.snapshot_path(20)
+    path = log.producer_state.snapshots.path(20)
     left = disk.open(path, create=True)
     left.pwritev([bytes(4096)], 0)
     log.close()

@@ -159,7 +159,7 @@ def test_a_damaged_producer_snapshot_is_replaced_by_an_older_one_or_a_scan() -> 
     disk = VirtualDisk()
     log = filled(disk)
     log.close(durable=True)
-    for snapshot in log.producer_state.snapshots[1:]:
+    for snapshot in log.producer_state.snapshots.offsets[1:]:
         change(disk, f"{snapshot:020d}.snapshot", flip=10)
     again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
     assert again.producer_state.producers[5].last_sequence == 59
@@ -169,11 +169,11 @@ def test_stray_snapshots_go_except_the_newest() -> None:
     disk = VirtualDisk()
     log = filled(disk)
     log.close(durable=True)
-    good = log.producer_state.snapshots
+    good = log.producer_state.snapshots.offsets
     data = disk.read_bytes(f"{DIRECTORY}/{good[0]:020d}.snapshot")
     disk.write_atomic(f"{DIRECTORY}/{7:020d}.snapshot", data)
     again = open_log(disk, ManualClock(), CONFIG, clean=True)
-    assert again.producer_state.snapshots == good
+    assert again.producer_state.snapshots.offsets == good
 
 
 def test_epochs_beyond_the_log_end_are_dropped_and_missing_ones_rebuilt() -> None:
@@ -355,7 +355,7 @@ def test_an_index_rebuilt_below_the_recovery_point_costs_no_producer_state() -> 
     log.close(durable=True)
     disk.remove(f"{DIRECTORY}/{name(log, 0, '.index')}")
     again = open_log(disk.kill(), ManualClock(), CONFIG, clean=True)
-    assert again.producer_state.snapshots == log.producer_state.snapshots
+    assert again.producer_state.snapshots.offsets == log.producer_state.snapshots.offsets
     assert again.producer_state.producers[5].last_sequence == 59
 
 
@@ -477,7 +477,7 @@ def test_a_segment_swapped_in_without_its_index_loses_nothing_although_a_batch_i
     assert again.log_end_offset == log.log_end_offset
     assert again.aborted_transactions(0, 1000) == expected
     assert again.segments[-2].offset_index.entries > 4
-    assert {path.rpartition(".")[2] for path in again.unsynced_paths[0]} >= {"index", "timeindex"}
+    assert {path.rpartition(".")[2] for path in again.durability.owed[0]} >= {"index", "timeindex"}
 
 
 def test_an_epoch_begins_where_the_checkpoint_says_although_its_first_batch_comes_behind_a_gap() -> None:

@@ -15,7 +15,17 @@ from odradek.storage.log_manager import LogManager
 from odradek.storage.truncation_flush import Hardening
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.storage.support import DIRECTORY, PARTITION, TOPIC_ID, batch, open_log, read_all, topic_config
+from tests.storage.support import (
+    DIRECTORY,
+    PARTITION,
+    TOPIC_ID,
+    batch,
+    checkpoint_recovery_points,
+    load_all,
+    open_log,
+    read_all,
+    topic_config,
+)
 from tests.storage.test_model import _no_broker as no_broker
 from tests.storage.test_power_cuts import MODES, cut_during
 
@@ -25,7 +35,7 @@ OTHER = TopicPartition("orders", 1)
 
 def started(disk: VirtualDisk) -> LogManager:
     manager = LogManager(disk, ManualClock(), ["/data"], no_broker(), random=random.Random(3))
-    manager.load(lambda _: CONFIG)
+    load_all(manager, lambda _: CONFIG)
     return manager
 
 
@@ -34,7 +44,7 @@ def filled(manager: LogManager, partition: TopicPartition = PARTITION, count: in
     for index in range(count):
         log.append_as_leader(batch(1, tag=f"old {index}", producer_id=5, producer_epoch=0, sequence=index), 3)
     log.flush()
-    manager.checkpoint_recovery_points()
+    checkpoint_recovery_points(manager)
     return log
 
 

@@ -17,8 +17,7 @@ shorter for a partition that its leader does not know yet: followers of a new to
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from odradek.base.deferred import Deferred
@@ -35,12 +34,15 @@ from odradek.config.keys.replication import (
     REPLICA_SOCKET_TIMEOUT_MS,
 )
 from odradek.protocol.messages.fetch import FetchResponse
-from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 from odradek.replication.fetching.answer import BEHIND, FINAL, Append, Bounds, Cut, Problem, read_bounds, sort_answer
-from odradek.replication.fetching.plan import FIRST_VERSION, LAST_VERSION, FetchLimits, FollowerSession, Verdict
+from odradek.replication.fetching.plan import FIRST_VERSION, LAST_VERSION, FetchLimits, FollowerSession, Verdict, list_offsets
+from odradek.replication.fetching.shares import fetcher_number
 from odradek.replication.fetching.states import TRANSITIONS, FetchState, FetchTable, Followed, Position
+from odradek.replication.following import reset, truncate_to_divergence, truncate_to_high_watermark
 from odradek.replication.offsets import EARLIEST, LATEST
-from odradek.replication.partition import NO_LEADER, Partition, Role
+from odradek.replication.partition import Partition
+from odradek.replication.roles import NO_LEADER, Role
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -130,12 +132,10 @@ class ReplicaFetchers:
             if self._closed or partition.leader_id in (NO_LEADER, self.local_id):
                 continue
             try:
-                partition.truncate_to_high_watermark()
+                log = partition.followed_log()
+                truncate_to_high_watermark(log)
             except KafkaError as error:
                 logger.error("%s cannot be fetched: %s", partition.topic_partition, error)
-                continue
-            log = partition.log
-            if log is None:
                 continue
             topic_partition = partition.topic_partition
             fetcher = self._fetcher_for(partition.leader_id, topic_partition)
@@ -459,7 +459,7 @@ class Fetcher:
         logger.info(
             "%s: the leader's epoch %d ends at %d, this log at %d", followed.topic_partition, cut.epoch, cut.end_offset, log.log_end_offset
         )
-        self._change(followed, log, lambda: partition.truncate_to_divergence(cut.epoch, cut.end_offset), cuts)
+        self._change(followed, log, lambda: truncate_to_divergence(log, cut.epoch, cut.end_offset), cuts)
 
     def _change(self, followed: Followed, log: Log, change: Callable[[], object], cuts: list[_CutLog]) -> None:
         """Truncate the log by `change`, which may turn out to change nothing."""
@@ -517,24 +517,10 @@ class Fetcher:
                 resetting.append(followed)
         if not resetting:
             return
-        latest = self._send(self._list_offsets(resetting, LATEST), _LIST_OFFSETS_VERSION, None)
-        earliest = self._send(self._list_offsets(resetting, EARLIEST), _LIST_OFFSETS_VERSION, None)
+        latest = self._send(list_offsets(self._owner.local_id, resetting, LATEST), _LIST_OFFSETS_VERSION, None)
+        earliest = self._send(list_offsets(self._owner.local_id, resetting, EARLIEST), _LIST_OFFSETS_VERSION, None)
         # Responses on one connection come in the order of the requests; a broken connection fails both.
         earliest.add_callback(lambda _: latest.add_callback(lambda _: self._bounds_known(resetting, earliest, latest)))
-
-    def _list_offsets(self, resetting: Iterable[Followed], timestamp: int) -> ListOffsetsRequest:
-        topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
-        for followed in resetting:
-            name, partition = followed.topic_partition
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = ListOffsetsRequest.ListOffsetsTopic(name=name)
-            topic.partitions.append(
-                ListOffsetsRequest.ListOffsetsPartition(
-                    partition_index=partition, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
-                )
-            )
-        return ListOffsetsRequest(replica_id=self._owner.local_id, topics=list(topics.values()))
 
     def _bounds_known(self, resetting: list[Followed], earliest: Deferred[Message], latest: Deferred[Message]) -> None:
         if self._closed:
@@ -568,7 +554,7 @@ class Fetcher:
             bounds.end_offset,
             log.log_end_offset,
         )
-        self._change(followed, log, lambda: partition.reset(bounds.start_offset, bounds.end_offset), cuts)
+        self._change(followed, log, lambda: reset(log, bounds.start_offset, bounds.end_offset), cuts)
 
     # -- delays and failures --------------------------------------------------------------------------------------------------------------
 
@@ -607,20 +593,3 @@ class Fetcher:
 def position_of(log: Log) -> Position:
     """Return the position from which a fetch of the log continues."""
     return Position(log.log_end_offset, log.latest_epoch, log.log_start_offset)
-
-
-def fetcher_number(topic_partition: TopicPartition, fetchers: int) -> int:
-    """Return the number of the leader's fetcher for the partition, as Kafka does (AbstractFetcherManager.getFetcherId)."""
-    number = (31 * _java_hash(topic_partition.topic) + topic_partition.partition) & 0xFFFF_FFFF
-    if number >= 0x8000_0000:
-        number = 0x1_0000_0000 - number
-    return 0 if number == 0x8000_0000 else number % fetchers
-
-
-@lru_cache(maxsize=4096)
-def _java_hash(text: str) -> int:
-    """Return String.hashCode of the text as an unsigned number; topic names are ASCII."""
-    number = 0
-    for unit in text.encode():
-        number = (31 * number + unit) & 0xFFFF_FFFF
-    return number

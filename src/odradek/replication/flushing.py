@@ -106,7 +106,7 @@ class Flusher:
             log.finish_flush(flush)
             partition.raise_high_watermark()
         else:
-            log.give_back(flush)
+            log.durability.give_back(flush)
             if isinstance(error, OSError):
                 log.failed(error)
             if self._postponed(partition, callers, error):

@@ -33,6 +33,7 @@ from odradek.config.keys.run_time import REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER
 from odradek.replication.flushing import Flusher, RunJob
 from odradek.storage.append import UnexpectedAppendOffsetError
 from odradek.storage.common_prefix import common_end
+from odradek.storage.moves import note_move
 
 if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
@@ -282,7 +283,7 @@ class FutureReplicas:
         elif move.state is MoveState.ASSIGNED:
             self._hold(move)
         elif move.state is MoveState.HOLDING and move.held:
-            self._flush(move, self._hardened, self._log_manager.note_move(source, future))
+            self._flush(move, self._hardened, note_move(self._disk, source, future))
         else:
             self._later(move, _FOLLOW_INTERVAL_S)
 
@@ -405,7 +406,7 @@ class FutureReplicas:
                     future.finish_flush(flush)
             else:
                 if flush is not None:
-                    future.give_back(flush)
+                    future.durability.give_back(flush)
                 if move.state is MoveState.ENDED and isinstance(job.error, FileNotFoundError):
                     return  # the future log was deleted during the flush
                 if isinstance(job.error, OSError):

@@ -26,7 +26,8 @@ from odradek.base.notify import tell_each
 from odradek.base.timing import Alarm
 from odradek.metadata.registrations import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from odradek.metadata.topics_delta import PartitionInfo
-from odradek.replication.partition import NO_LEADER, Partition, Role
+from odradek.replication.partition import Partition
+from odradek.replication.roles import NO_LEADER, Role
 from odradek.storage.creation import LogCreation, WantedLog
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Partition on one broker: its role, the leader's view of the replicas, and the resulting limits for clients.
 
-Roles and their transitions are in `TRANSITIONS`: metadata makes a replica leader or follower; a failing log directory makes it offline;
-removal ends it.
+Roles and their transitions are in roles.py: metadata makes a replica leader or follower; a failing log directory makes it offline; removal
+ends it.
 
 As a leader:
 
@@ -9,7 +9,7 @@ As a leader:
 2. The fetches of followers tell their log ends. The high watermark is the smallest log end among the leader, the maximal ISR and the
    replicas that are about to join the ISR. It never goes back, and it waits while the ISR is smaller than min.insync.replicas (KIP-966).
 3. A follower that has reached the high watermark and the start of this leader epoch is proposed for the ISR. A follower that was not caught
-   up for replica.lag.time.max.ms is proposed for removal. The controller decides (`isr`, `alter_partition`).
+   up for replica.lag.time.max.ms is proposed for removal. The controller decides (`isr`, `isr_proposals`).
 
 No method here calls back into waiting requests: changes are noted in `DelayedOperations`, and the caller drains them.
 (kafka.cluster.Partition)
@@ -18,22 +18,21 @@ No method here calls back into waiting requests: changes are noted in `DelayedOp
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.clock import Clock
-from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicIdPartition, TopicPartition
+from odradek.base.ids import TopicPartition
 from odradek.metrics.traffic import TopicTraffic
-from odradek.replication.alter_partition import RETRY_AFTER_S, IsrAnswer, IsrChange, IsrChannel
+from odradek.replication.alter_partition import IsrAnswer
 from odradek.replication.cluster_view import ClusterView, is_isr_eligible
 from odradek.replication.delayed_operations import DelayedOperations
-from odradek.replication.isr import OVERTAKEN, REFUSED, CommittedIsr, IsrState, PendingExpandIsr, PendingIsr, PendingShrinkIsr
+from odradek.replication.following import append
+from odradek.replication.isr import CommittedIsr, IsrState, PendingExpandIsr, PendingShrinkIsr
+from odradek.replication.isr_proposals import IsrProposals
 from odradek.replication.replica import Replica
-from odradek.storage.append import UnexpectedAppendOffsetError
+from odradek.replication.roles import NO_EPOCH, NO_LEADER, TRANSITIONS, Registration, Role
 
 if TYPE_CHECKING:
     from odradek.replication.fetch_params import FetchPartition
@@ -43,46 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NO_LEADER = -1
-NO_EPOCH = -1
 HIGH_WATERMARK_OFFSET = -1
 """Offset in DeleteRecords that means "up to the high watermark"."""
-
-
-class Role(Enum):
-    """Role of this broker for the partition."""
-
-    NEW = "new"
-    LEADER = "leader"
-    FOLLOWER = "follower"
-    OFFLINE = "offline"
-    DELETED = "deleted"
-
-
-TRANSITIONS: dict[Role, frozenset[Role]] = {
-    Role.NEW: frozenset({Role.LEADER, Role.FOLLOWER, Role.OFFLINE, Role.DELETED}),
-    Role.LEADER: frozenset({Role.LEADER, Role.FOLLOWER, Role.OFFLINE, Role.DELETED}),
-    Role.FOLLOWER: frozenset({Role.LEADER, Role.FOLLOWER, Role.OFFLINE, Role.DELETED}),
-    Role.OFFLINE: frozenset({Role.DELETED}),
-    Role.DELETED: frozenset(),
-}
-
-
-class Registration(Protocol):
-    """Partition's record in the cluster image, as far as replicas need it (metadata.image.PartitionRegistration)."""
-
-    @property
-    def replicas(self) -> Sequence[int]: ...
-    @property
-    def isr(self) -> Sequence[int]: ...
-    @property
-    def adding_replicas(self) -> Sequence[int]: ...
-    @property
-    def leader(self) -> int: ...
-    @property
-    def leader_epoch(self) -> int: ...
-    @property
-    def partition_epoch(self) -> int: ...
 
 
 class Partition:
@@ -90,13 +51,12 @@ class Partition:
 
     __slots__ = (
         "_adding_replicas",
-        "_broker_epoch",
         "_clock",
         "_cluster",
         "_delayed",
-        "_isr_channel",
         "_local_id",
         "_max_lag_s",
+        "_proposals",
         "_replica_count",
         "is_leader",
         "isr",
@@ -121,9 +81,8 @@ class Partition:
         local_id: int,
         clock: Clock,
         cluster: ClusterView,
-        isr_channel: IsrChannel,
+        proposals: IsrProposals,
         delayed: DelayedOperations,
-        broker_epoch: Callable[[], int],
         max_lag_ms: int,
         traffic: TopicTraffic | None = None,
     ) -> None:
@@ -147,9 +106,8 @@ class Partition:
         self._local_id = local_id
         self._clock = clock
         self._cluster = cluster
-        self._isr_channel = isr_channel
+        self._proposals = proposals
         self._delayed = delayed
-        self._broker_epoch = broker_epoch
         self._max_lag_s = max_lag_ms / 1000
         self.traffic = traffic or TopicTraffic()
         """Traffic counts, shared by all partitions of the topic."""
@@ -276,6 +234,20 @@ class Partition:
             raise self._unavailable()
         return log
 
+    def followed_log(self) -> Log:
+        """Return the log of a follower. Raises NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR for a replica that does not follow."""
+        log = self.log
+        if log is None or self.role is not Role.FOLLOWER:
+            raise self._unavailable()
+        return log
+
+    def led_log(self) -> Log:
+        """Return the log of a leader. Raises NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR for a replica that does not lead."""
+        log = self.log
+        if log is None or not self.is_leader:
+            raise self._unavailable()
+        return log
+
     def _unavailable(self) -> KafkaError:
         if self.role is Role.OFFLINE:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.topic_partition} is offline")
@@ -338,21 +310,12 @@ class Partition:
 
     def append_as_follower(self, records: memoryview, leader_epoch: int, *, high_watermark: int, log_start_offset: int) -> None:
         """Append records from the leader of `leader_epoch` at the local log end, and adopt its high watermark and log start."""
-        log = self.log
-        if log is None or self.role is not Role.FOLLOWER:
-            raise self._unavailable()
+        log = self.followed_log()
         if leader_epoch != self.leader_epoch:
             code = ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
             raise KafkaError(code, f"{self.topic_partition} follows in leader epoch {self.leader_epoch}, not {leader_epoch}")
         if len(records):
-            try:
-                log.append_as_follower(records, leader_epoch)
-            except UnexpectedAppendOffsetError as error:
-                if log.log_end_offset != log.log_start_offset or not error.first_offset < log.log_end_offset <= error.last_offset:
-                    raise
-                # The leader's log start lies within a batch (DeleteRecords): an empty log begins with that batch.
-                log.truncate_fully_and_start_at(error.first_offset)
-                log.append_as_follower(records, leader_epoch)
+            append(log, records, leader_epoch)
             self.traffic.replication_bytes_in += len(records)
             if self._local_id in self._adding_replicas:
                 self.traffic.reassignment_bytes_in += len(records)
@@ -361,51 +324,6 @@ class Partition:
             self._note_change(log.update_high_watermark(high_watermark) > before)
         if log_start_offset <= log.high_watermark:
             log.maybe_increment_log_start_offset(log_start_offset)
-
-    def truncate_to_divergence(self, epoch: int, end_offset: int) -> bool:
-        """Truncate to where the leader's log diverges, at the end of `epoch` (KIP-595). Return whether fetching can continue at the new log
-        end.
-
-        False means that the local log does not have the epoch and was truncated to the end of an earlier epoch. The next fetch tells
-        whether that is far enough. The truncation is not durable yet (`Log.truncate_to`).
-        """
-        log = self.log
-        if log is None or self.role is not Role.FOLLOWER:
-            raise self._unavailable()
-        local_epoch, local_end = log.end_offset_for_epoch(epoch)
-        if local_epoch == -1:
-            log.truncate_to(min(end_offset, log.log_end_offset), durable=False)
-            return True
-        if local_epoch == epoch:
-            log.truncate_to(min(local_end, end_offset, log.log_end_offset), durable=False)
-            return True
-        log.truncate_to(min(local_end, log.log_end_offset), durable=False)
-        return False
-
-    def truncate_to_high_watermark(self) -> None:
-        """Truncate a log without leader epochs to its high watermark, before it is fetched.
-
-        Without an epoch the leader cannot tell where the logs diverge (as before KIP-101). The truncation is not durable yet.
-        """
-        log = self.log
-        if log is None or self.role is not Role.FOLLOWER:
-            raise self._unavailable()
-        if log.latest_epoch < 0:
-            log.truncate_to(log.high_watermark, durable=False)
-
-    def reset(self, leader_start_offset: int, leader_end_offset: int) -> None:
-        """Bring the log into the range of the leader's after OFFSET_OUT_OF_RANGE (AbstractFetcherThread.fetchOffsetAndTruncate).
-
-        A log that ends beyond the leader's end is truncated to that end. A log that ends before the leader's start restarts empty at that
-        start. Otherwise the log stays unchanged, because the leader's log has changed in the meantime. The truncation is not durable yet.
-        """
-        log = self.log
-        if log is None or self.role is not Role.FOLLOWER:
-            raise self._unavailable()
-        if leader_end_offset < log.log_end_offset:
-            log.truncate_to(leader_end_offset, durable=False)
-        elif leader_start_offset > log.log_end_offset:
-            log.truncate_fully_and_start_at(leader_start_offset, durable=False)
 
     # -- high watermark ---------------------------------------------------------------------------------------------------------
 
@@ -505,14 +423,8 @@ class Partition:
 
     def low_watermark(self) -> int:
         """Return the smallest log start offset of the live replicas, for which DeleteRecords waits. Leader only."""
-        log = self.log
-        if log is None or not self.is_leader:
-            raise self._unavailable()
-        low = log.log_start_offset
-        for replica in self.replicas.values():
-            if replica.log_start_offset < low and self._cluster.alive_broker_epoch(replica.broker_id) is not None:
-                low = replica.log_start_offset
-        return low
+        live = [each.log_start_offset for each in self.replicas.values() if self._cluster.alive_broker_epoch(each.broker_id) is not None]
+        return min([self.led_log().log_start_offset, *live])
 
     # -- in-sync replicas -------------------------------------------------------------------------------------------------------
 
@@ -526,7 +438,7 @@ class Partition:
         if start is None or replica.log_end_offset < log.high_watermark or replica.log_end_offset < start:
             return
         if is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch):
-            self._propose(PendingExpandIsr(isr, replica.broker_id))
+            self._proposals.propose(self, PendingExpandIsr(isr, replica.broker_id))
 
     def out_of_sync_replicas(self) -> frozenset[int]:
         """Return the ISR members that were not caught up within replica.lag.time.max.ms; none while a change is in progress."""
@@ -536,14 +448,12 @@ class Partition:
             return frozenset()
         now_s = self._clock.monotonic()
         end_offset = log.log_end_offset
-        lagging: set[int] = set()
-        for broker_id in isr.isr:
-            if broker_id == self._local_id:
-                continue
-            replica = self.replicas.get(broker_id)
-            if replica is None or not replica.is_caught_up(end_offset, now_s, self._max_lag_s):
-                lagging.add(broker_id)
-        return frozenset(lagging)
+        followers = {broker_id: self.replicas.get(broker_id) for broker_id in isr.isr if broker_id != self._local_id}
+        return frozenset(
+            broker_id
+            for broker_id, replica in followers.items()
+            if replica is None or not replica.is_caught_up(end_offset, now_s, self._max_lag_s)
+        )
 
     def maybe_shrink_isr(self) -> bool:
         """Propose the removal of lagging followers. Called regularly; returns whether a removal was proposed."""
@@ -552,63 +462,19 @@ class Partition:
         if not lagging or not isinstance(isr, CommittedIsr):
             return False
         logger.info("%s: proposing to remove %s from the ISR %s", self.topic_partition, sorted(lagging), sorted(isr.isr))
-        self._propose(PendingShrinkIsr(isr, lagging))
+        self._proposals.propose(self, PendingShrinkIsr(isr, lagging))
         return True
 
-    def _propose(self, pending: PendingIsr) -> None:
-        self.isr = pending
-        self._submit(pending)
-
-    def _submit(self, pending: PendingIsr) -> None:
-        members: list[tuple[int, int]] = []
-        for broker_id in sorted(pending.proposed_isr):
-            if broker_id == self._local_id:
-                members.append((broker_id, self._broker_epoch()))
-                continue
-            replica = self.replicas.get(broker_id)
-            epoch = None if replica is None else replica.broker_epoch
-            members.append((broker_id, -1 if epoch is None else epoch))
-        change = IsrChange(
-            TopicIdPartition(self.topic_id, self.topic_partition.topic, self.topic_partition.partition),
-            self.leader_epoch,
-            self.partition_epoch,
-            members,
-        )
-        self._isr_channel.submit(change).add_callback(lambda answer: self._isr_answered(pending, answer))
-
-    def _isr_answered(self, pending: PendingIsr, answer: Deferred[IsrAnswer]) -> None:
-        if self.isr is not pending:
-            return  # metadata has already replaced the state
-        error = answer.error
-        if error is None:
-            self._isr_changed(pending, answer.result())
-            self._delayed.drain()
-            return
-        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-        self.traffic.isr_failures += 1
-        if code in REFUSED:
-            logger.info("%s: the controller refused %r (%s)", self.topic_partition, pending, code.name)
-            self.isr = pending.committed
-        elif code not in OVERTAKEN:
-            logger.warning("%s: %r failed with %s, retrying", self.topic_partition, pending, code.name)
-            self._clock.call_later(RETRY_AFTER_S, self._resubmit, pending)
-
-    def _resubmit(self, pending: PendingIsr) -> None:
-        if self.isr is pending:
-            self._submit(pending)
-
-    def _isr_changed(self, pending: PendingIsr, answer: IsrAnswer) -> None:
+    def isr_changed(self, answer: IsrAnswer) -> bool:
+        """Adopt the ISR that the controller has committed. Return False, changing nothing, when newer metadata is on its way."""
         if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
-            return  # stay pending: newer metadata is on its way
-        if isinstance(pending, PendingShrinkIsr):
-            self.traffic.isr_shrinks += 1
-        else:
-            self.traffic.isr_expands += 1
+            return False
         logger.info("%s: ISR is now %s", self.topic_partition, sorted(answer.isr))
         self.isr = CommittedIsr(answer.isr)
         self.partition_epoch = answer.partition_epoch
         self.raise_high_watermark()
         self._note_change(True)
+        return True
 
     # -- administration -----------------------------------------------------------------------------------------------------------
 
@@ -617,9 +483,7 @@ class Partition:
 
         Raises POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
-        log = self.log
-        if log is None or not self.is_leader:
-            raise self._unavailable()
+        log = self.led_log()
         if not log.config.delete:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION, f"records of {self.topic_partition} can not be deleted due to the configured policy"

@@ -36,10 +36,12 @@ from odradek.replication.flushing import Flusher, RunJob
 from odradek.replication.future_replicas import AssignDirectory, FutureReplicas, check_destination
 from odradek.replication.high_watermarks import HighWatermarkCheckpoints
 from odradek.replication.hosted_partitions import HostedPartitions
+from odradek.replication.isr_proposals import IsrProposals
 from odradek.replication.metadata_changes import MetadataChanges
 from odradek.replication.offsets import OffsetLookup
-from odradek.replication.partition import Partition, Role
+from odradek.replication.partition import Partition
 from odradek.replication.reader import Reader
+from odradek.replication.roles import Role
 from odradek.replication.selector import PreferredReplicas, selector_for
 from odradek.replication.verification import NoCoordinator, TransactionVerifier, VerifiedAppender
 from odradek.storage.log_directory import write_checkpoints
@@ -94,7 +96,7 @@ class ReplicaManager:
         self.partitions = HostedPartitions(self.cluster)
         self.checkpoints = HighWatermarkCheckpoints(disk, log_manager.new_lock())
         self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
-        self._broker_epoch = broker_epoch
+        self._proposals = IsrProposals(self.alter_partition, clock, self.local_id, broker_epoch, self.delayed.drain)
         self.run_job = run_job
         self._checkpointing = False
         self.flusher = Flusher(disk, run_job, clock)
@@ -144,9 +146,8 @@ class ReplicaManager:
             local_id=self.local_id,
             clock=self.clock,
             cluster=self.cluster,
-            isr_channel=self.alter_partition,
+            proposals=self._proposals,
             delayed=self.delayed,
-            broker_epoch=self._broker_epoch,
             max_lag_ms=self.max_lag_ms,
             traffic=self.traffic.hosts(topic_partition.topic),
         )
@@ -218,7 +219,7 @@ class ReplicaManager:
         partition = self.partitions.by_name.get(topic_partition)
         if partition is not None and partition.role is Role.OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {topic_partition} is offline")
-        self._log_manager.prefer(topic_partition, path)
+        self._log_manager.placement.prefer(topic_partition, path)
         self.future_replicas.alter(self.partition(topic_partition), path)
 
     def _moved(self, partition: Partition) -> None:

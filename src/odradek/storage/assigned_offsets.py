@@ -1,4 +1,4 @@
-"""Checks of batches that carry their offsets already: batches from a leader to its follower, and a Raft leader's own batches.
+"""Append of batches that carry their offsets already: batches from a leader to its follower, and a Raft leader's own batches.
 
 The sender has validated the records and assigned the offsets. Three checks are left: the CRC of each batch, that its leader epoch is not
 later than the sender's, and that offsets rise. The log then writes the bytes unchanged. It takes index entries, epochs and producers from
@@ -7,14 +7,127 @@ the headers, which are read once (`records.scan`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
-from odradek.records.batch import LOG_OVERHEAD, BatchHeader, check_crc, read_header
+from odradek.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, check_crc, read_header
 from odradek.records.scan import Scan, ScanEnd, part_of, scan_batches, scan_message
-from odradek.storage.append import UnexpectedAppendOffsetError
+from odradek.storage.append import AppendInfo, UnexpectedAppendOffsetError, read_marker
+from odradek.storage.appending import follow_producer, roll, write
+from odradek.storage.batch_walk import MAX_RELATIVE_OFFSET
+from odradek.storage.flushing import Guarded
+from odradek.storage.recovery import follow_batches
+from odradek.storage.segment import Segment
+from odradek.storage.truncation import harden
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
 
 _MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 _MOST_BATCHES = 8192
 """Limit of batches in one scan, which bounds its columns to 704 KiB."""
+
+
+def append_given(log: Log, records: memoryview, leader_epoch: int, *, exact: bool) -> AppendInfo:
+    """Append as `Log.append_as_follower`, or with `exact` as `Log.append_raft`."""
+    if len(records) >= HEADER_SIZE and (header := read_header(records, 0)).size == len(records):
+        return _append_one_given(log, records, header, leader_epoch, exact=exact)
+    given = read_given(records, log.log_end_offset, leader_epoch, log.name, exact=exact)
+    if not given:
+        return AppendInfo(-1, -1, log.log_start_offset)
+    now_ms = log.clock.time_ms()
+    for scan in given:
+        written = _write_given(log, records, scan, now_ms)
+        while written < scan.batches:
+            written += _write_given(log, records, part_of(scan, written, scan.batches), now_ms)
+    return AppendInfo(
+        given[0].base_offsets[0],
+        log.log_end_offset - 1,
+        log.log_start_offset,
+        max_timestamp=max([max(scan.max_timestamps) for scan in given]),
+        record_count=sum([sum(scan.record_counts) for scan in given]),
+        size=given[-1].end,
+    )
+
+
+def _append_one_given(log: Log, batch: memoryview, header: BatchHeader, leader_epoch: int, *, exact: bool) -> AppendInfo:
+    """Append a single batch without a scan, at less than half its cost."""
+    if not check_given(batch, 0, header, log.log_end_offset, leader_epoch, log.name, exact=exact):
+        return AppendInfo(-1, -1, log.log_start_offset)
+    base_offset, last_offset, size = header.base_offset, header.last_offset, len(batch)
+    write(log, (batch,), size, base_offset, last_offset, header.max_timestamp, header.partition_leader_epoch, log.clock.time_ms())
+    if header.producer_id >= 0:
+        follow_producer(log, header, base_offset, header.max_timestamp, read_marker(batch, 0, header) if header.is_control else None)
+    log.producer_state.map_end_offset = last_offset + 1
+    return AppendInfo(
+        base_offset,
+        last_offset,
+        log.log_start_offset,
+        max_timestamp=header.max_timestamp,
+        record_count=header.record_count,
+        size=size,
+    )
+
+
+def _write_given(log: Log, records: memoryview, scan: Scan, now_ms: int) -> int:
+    """Write as many batches as fit into one segment, after a roll where needed; return their number."""
+    if log.closed:
+        raise log.gone()
+    segments = log.segments
+    with Guarded(log):
+        if log.durability.is_cut:
+            harden(log)
+        segment = segments.active
+        count = _fitting(segment, scan, now_ms, segments.segment_bytes, segments.segment_ms)
+        if not count:
+            segment = roll(log, scan.base_offsets[0])
+            # A batch that is larger than a segment gets a segment for itself.
+            count = _fitting(segment, scan, now_ms, segments.segment_bytes, segments.segment_ms) or 1
+        if count < scan.batches:
+            scan = part_of(scan, 0, count)
+        file = segment.file
+        if max(scan.leader_epochs) > log.leader_epochs.latest_epoch:
+            for epoch, base_offset in zip(scan.leader_epochs, scan.base_offsets, strict=True):
+                if epoch > log.leader_epochs.latest_epoch:
+                    log.leader_epochs.assign(epoch, base_offset, flush=False)
+        begin, position = scan.positions[0], segment.size
+        file.pwritev((records[begin : scan.positions[-1] + scan.sizes[-1]],), position)
+        segment.note_batches(scan, count, position - begin)
+        segments.note_position(scan.base_offsets[0], position)
+        log.log_end_offset = scan.last_offsets[-1] + 1
+        follow_batches(segment, log.producer_state, records, scan, count)
+    return count
+
+
+def _fitting(segment: Segment, scan: Scan, now_ms: int, segment_bytes: int, segment_ms: int) -> int:
+    """Return how many of the batches, in order, fit into the segment before it rolls, by the rules of `Segment.should_roll`.
+
+    The result is limited by the free entries of the indexes, so that more batches may fit after these are written.
+    """
+    count, positions, last_offsets, timestamps = scan.batches, scan.positions, scan.last_offsets, scan.max_timestamps
+    if segment.should_roll(scan.sizes[0], last_offsets[0], timestamps[0], now_ms, segment_bytes, segment_ms):
+        return 0
+    if count == 1:
+        return 1
+    offsets, times = segment.offset_index, segment.time_index
+    count = min(count, max(min(offsets.max_entries - offsets.entries, times.max_entries - 1 - times.entries), 1))
+    room, start = segment_bytes - segment.size, positions[0]
+    first = segment.first_batch_timestamp if segment.size else timestamps[0]
+    longest_ms = segment_ms - segment.roll_jitter_ms
+
+    def fits(count: int) -> bool:
+        last = count - 1
+        if positions[last] + scan.sizes[last] - start > room or last_offsets[last] - segment.base_offset > MAX_RELATIVE_OFFSET:
+            return False
+        newest = max(timestamps[:count])
+        waited_ms = newest - first if first is not None and first >= 0 else segment.time_waited_for_roll(now_ms, newest)
+        return waited_ms <= longest_ms
+
+    if fits(count):
+        return count
+    # The first batch fits, as checked above; if n batches fit, so do fewer.
+    return 1 + bisect_left(range(2, count + 1), True, key=lambda more: not fits(more))
 
 
 def read_given(records: memoryview, next_offset: int, leader_epoch: int, name: str, *, exact: bool) -> list[Scan]:

@@ -69,6 +69,11 @@ class Doomed:
         due_ms = self._clock.time_ms() + delay_ms
         self._directories += [(due_ms, path) for path in paths]
 
+    def add_left(self, deletion: Deletion) -> None:
+        """Add the paths again that a deletion could not remove because no descriptor was free."""
+        self.add_files(deletion.left_files, 0)
+        self.add_directories(deletion.left_directories, 0)
+
     def take_due(self, *, everything: bool) -> Deletion | None:
         """Take the files and directories that are due (all with `everything`); None when there are none."""
         now_ms = self._clock.time_ms()

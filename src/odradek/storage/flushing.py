@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from odradek.base.disk import Disk, File
-from odradek.storage.leader_epochs import EpochWrite
+from odradek.storage.leader_epochs import EpochWrite, LeaderEpochCache
+from odradek.storage.names import PARTITION_METADATA
 from odradek.storage.segment import Segment
 from odradek.storage.slices import Pin
 
@@ -107,16 +108,35 @@ class Durability:
     not truncated, renamed or closed since the flush was planned.
     """
 
-    __slots__ = ("_files", "_generation", "_index_point", "_names", "_snapshots", "_untouched_end", "last_flush_ms", "recovery_point")
+    __slots__ = (
+        "_epochs",
+        "_files",
+        "_generation",
+        "_index_point",
+        "_names",
+        "_segments",
+        "_snapshots",
+        "_untouched_end",
+        "is_cut",
+        "last_flush_ms",
+        "recovery_point",
+    )
 
-    def __init__(self, recovery_point: int, log_end_offset: int, active_base: int, now_ms: int, *, clean: bool) -> None:
+    def __init__(
+        self, segments: LogSegments, epochs: LeaderEpochCache, recovery_point: int, log_end_offset: int, now_ms: int, *, clean: bool
+    ) -> None:
+        """`clean` says that the next shutdown has nothing to flush unless the log changes."""
+        self._segments = segments
+        self._epochs = epochs
         self.recovery_point = recovery_point
         self.last_flush_ms = now_ms
+        self.is_cut = False
+        """True if the log was truncated and the truncation is not durable yet."""
         self._generation = 0
         self._files: list[str] = []
         self._names: list[str] = []
         self._snapshots: list[str] = []
-        self._index_point = active_base if recovery_point == log_end_offset else recovery_point
+        self._index_point = segments.active.base_offset if recovery_point == log_end_offset else recovery_point
         """Offset; segments that end at or below it have durable indexes."""
         self._untouched_end = log_end_offset if clean else -1
         """Log end at loading after a clean shutdown: a log that still ends there needs no flush at the next shutdown.
@@ -170,66 +190,81 @@ class Durability:
 
     # -- flushing ----------------------------------------------------------------------------------------------------------------
 
-    def covers(self, offset: int, active_base: int) -> bool:
-        """Return whether all records below `offset` are durable, and also the indexes and snapshots of the inactive segments."""
-        return offset <= self.recovery_point and not self._snapshots and self._index_point >= active_base
+    def covers(self, offset: int) -> bool:
+        """Return whether all records below `offset` are durable, and also truncations, and indexes and snapshots of inactive segments."""
+        if self.is_cut or offset > self.recovery_point or self._snapshots:
+            return False
+        return self._index_point >= self._segments.active.base_offset
 
-    def plan(self, up_to: int, segments: LogSegments, epochs: EpochWrite | None, *, closing: bool) -> Flush:
-        """Return a flush of all records below `up_to` and of all pending files and names.
+    def plan(self, up_to: int, log_end_offset: int, *, closing: bool) -> Flush:
+        """Return a flush of all records below `up_to`, of their epochs, and of all pending files and names.
 
         With `closing` the flush includes the indexes of the active segment. Otherwise recovery rebuilds them, as it does for any segment
         that holds the recovery point.
         """
+        segments, epochs = self._segments, self._epochs
+        # Truncated epochs leave the file, too: in a compacted log recovery would keep them.
+        behind = epochs.dirty if self.is_cut else epochs.is_behind(log_end_offset)
+        write = epochs.begin_write() if behind else None
         snapshots, self._snapshots = self._snapshots, []
         flush = Flush(up_to, self._generation, list(snapshots), segments.active.base_offset)
         files, self._files = self._files, []
         names, self._names = self._names, []
         flush.owed, flush.owed_in = (snapshots, files, names), segments.directory
         flush.add_paths(files, names)
-        if epochs is not None:
-            flush.add_epochs(epochs)
+        if write is not None:
+            flush.add_epochs(write)
         try:
             for segment in segments[segments.index_at(min(self.recovery_point, self._index_point)) :]:
                 flush.add(segment, indexes=closing or segment is not segments.active)
         except OSError:
-            self.give_back(flush, segments.directory)
+            self.give_back(flush)
             raise
+        if closing:
+            # A transaction index or a snapshot may have been made since the directory was last made durable.
+            flush.add_paths([], [f"{segments.directory}/{PARTITION_METADATA}"])
         return flush
 
-    def give_back(self, flush: Flush, directory: str) -> None:
-        """Release a flush that did not run, and add its files and names to the next flush; `directory` is the log's current one."""
+    def give_back(self, flush: Flush) -> None:
+        """Release a flush that failed or did not run, and add its files and names to the next flush, if the directory stays online."""
         flush.release()
+        directory = self._segments.directory
         snapshots, files, names = ([directory + path.removeprefix(flush.owed_in) for path in paths] for paths in flush.owed)
         self._snapshots[:0] = snapshots
         self._files[:0] = files
         self._names[:0] = names
 
-    def finish(self, flush: Flush, now_ms: int) -> bool:
-        """Record a flush that ran without error. Return whether it still counts, so that the recovery point could move."""
+    def finish(self, flush: Flush, now_ms: int) -> None:
+        """Record a flush that ran without error: the recovery point moves, unless the log was truncated since the flush began."""
         holds = flush.generation == self._generation
         flush.release(durable=holds)
         if holds:
             self.recovery_point = max(self.recovery_point, flush.up_to)
             self._index_point = max(self._index_point, flush.index_point)
             self.last_flush_ms = now_ms
-        return holds
+        else:
+            # If the directory was renamed, the flush may have missed files under the old name: they must be made durable again.
+            self.owe(f"{self._segments.directory}/{PARTITION_METADATA}")
+        if flush.epochs is not None:
+            self._epochs.finish_write(flush.epochs)
 
-    def truncated(self, log_end_offset: int, active_base: int) -> None:
+    def truncated(self, log_end_offset: int) -> None:
         """Lower the recovery point to the new log end after a truncation."""
         self.recovery_point = min(self.recovery_point, log_end_offset)
-        self._index_point = min(self._index_point, active_base)
+        self._index_point = min(self._index_point, self._segments.active.base_offset)
 
     def started_over(self, offset: int) -> None:
         """Note that the log now consists of one empty segment at `offset`."""
         self.recovery_point = min(self.recovery_point, offset)
         self._index_point = offset
 
-    def checkpointed_recovery_point(self, segments: LogSegments, log_end_offset: int) -> int:
+    def checkpointed_recovery_point(self, log_end_offset: int) -> int:
         """Return the offset that recovery-point-offset-checkpoint may hold.
 
         It is at most the last offset of the first segment whose indexes are not durable, because recovery skips segments wholly below it.
         The flush after the roll makes those indexes durable.
         """
+        segments = self._segments
         index = segments.index_at(self._index_point)
         return min(self.recovery_point, max(segments.end_of(index, log_end_offset) - 1, segments.bases[index]))
 

@@ -181,7 +181,7 @@ class _Loader:
         if not self.clean and not epochs_lost:
             self._complete_epochs(log_start_offset, end_offset)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
-        self.state.remove_stray_snapshots([segment.base_offset for segment in self.segments])
+        self.state.snapshots.remove_strays([segment.base_offset for segment in self.segments])
         rebuild_producer_state(self.state, self.segments, log_start_offset, end_offset, self.clock.time_ms(), clean=self.clean)
         if not self.directory.endswith(DELETE_DIR_SUFFIX):
             present = {*names, *(segment_file(base, TXN_INDEX_SUFFIX) for base in self.recovered)}
@@ -204,18 +204,10 @@ class _Loader:
             options=self.options,
             clean=self.clean and not self.rebuilt,
         )
-        for segment in self.rebuilt:
-            for path in segment.index_paths():
-                log.owe_fsync(path)
-        if not self.clean and never_flushed:
-            # The process that made these files may have been killed before it made them durable.
-            for name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT):
-                if name in names:
-                    log.owe_fsync(f"{self.directory}/{name}")
-            log.owe_fsync(self.directory, name_only=True)
+        self._owe_files(log, names, never_flushed=never_flushed)
         if not self.clean and self.config.flush_messages < _NEVER:
             # After a failed fsync the page cache may hold data that is not on disk, and the next fsync would report it as durable.
-            log.write_again(log.recovery_point)
+            log.segments.write_again(log.recovery_point)
         if log.flush_due:
             # flush.messages limits the records that are not flushed, and without an append no flush would follow for the recovered records.
             flush = log.begin_flush()
@@ -225,6 +217,18 @@ class _Loader:
         for segment in self.segments:
             segment.rest()
         return log
+
+    def _owe_files(self, log: Log, names: list[str], *, never_flushed: bool) -> None:
+        """Add to the log's next flush the files that were made here, or before and are perhaps not durable."""
+        for segment in self.rebuilt:
+            for path in segment.index_paths():
+                log.durability.owe(path)
+        if not self.clean and never_flushed:
+            # The process that made these files may have been killed before it made them durable.
+            for name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT):
+                if name in names:
+                    log.durability.owe(f"{self.directory}/{name}")
+            log.durability.owe(self.directory, name_only=True)
 
     def _load_epochs(self) -> bool:
         """Read the checkpoint. Return False when it is not usable: missing, empty, or torn by a power cut or a bad sector."""
@@ -322,7 +326,7 @@ class _Loader:
         state = self._new_state()
         if below_recovery_point:
             # The snapshots after this segment are still valid.
-            state.overlook_snapshots_above(segment.base_offset)
+            state.snapshots.overlook_above(segment.base_offset)
         # A snapshot from before the first segment does not count: the batches in between, and perhaps their markers, are gone. Retention
         # may have removed them before they were flushed, and a power cut may have torn the snapshot at the segment's base offset.
         first_offset = (self.segments[0] if self.segments else segment).base_offset
@@ -381,12 +385,12 @@ class _Loader:
     def _drop(self, segment: Segment) -> None:
         for path in segment.mark_deleted():
             self.disk.remove(path)
-        self.state.delete_snapshot(segment.base_offset)
+        self.state.snapshots.delete(segment.base_offset)
 
     def _end_offset(self) -> int:
         if not self.segments:
             return self.log_start_offset
-        end_offset = self.segments[-1].read_next_offset()
+        end_offset = _next_offset(self.segments[-1])
         if end_offset < self.log_start_offset:
             logger.warning("%s ends at %d, below its log start %d: starting again there", self.directory, end_offset, self.log_start_offset)
             for segment in self.segments:
@@ -454,3 +458,14 @@ def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:
             name.endswith(SNAPSHOT_SUFFIX) and segment_file(offset, LOG_SUFFIX + SWAP_SUFFIX) not in swaps
         ):
             disk.remove(f"{directory}/{name}")
+
+
+def _next_offset(segment: Segment) -> int:
+    """Return the offset after the last batch in the file; the base offset when it is empty."""
+    next_offset = segment.base_offset
+    if segment.size == 0:
+        return next_offset
+    position = segment.position_before(segment.offset_index.last_offset)
+    for batch in segment.scan(position, read_ahead=64 * 1024):
+        next_offset = batch.last_offset + 1
+    return next_offset

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 from uuid import UUID
 
-from odradek.base.disk import DirectoryLock, Disk
+from odradek.base.disk import DirectoryLock, Disk, out_of_descriptors
 from odradek.base.errors import StorageError
 from odradek.base.ids import TopicPartition
 from odradek.storage.checkpoints import (
@@ -17,7 +17,6 @@ from odradek.storage.checkpoints import (
     write_clean_shutdown,
     write_offset_checkpoint,
 )
-from odradek.storage.flushing import Flush
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -68,24 +67,6 @@ class CheckpointWrite:
                 write_offset_checkpoint(self._disk, f"{self.directory}/{self._name}", self._offsets)
                 order.written = self._number
                 order.durable = self._offsets
-
-
-class NewNames:
-    """Fsyncs of the small files and the names of new logs in one directory; `run` may be called in any thread."""
-
-    __slots__ = ("_disk", "_flush", "directory")
-
-    def __init__(self, disk: Disk, directory: str) -> None:
-        self._disk = disk
-        self.directory = directory
-        self._flush = Flush(0, 0, [])
-
-    def add(self, files: list[str], names: list[str]) -> None:
-        self._flush.add_paths(files, names)
-
-    def run(self) -> None:
-        """Do the fsyncs; files that were deleted in the meantime are left out. Raises OSError from the disk."""
-        self._flush.run(self._disk)
 
 
 class DirectoryWrite(Protocol):
@@ -219,6 +200,10 @@ class LogDirectory:
         if (write := self.begin_log_start_offsets()) is not None:
             write.run()
 
+    def begin_checkpoints(self) -> list[CheckpointWrite]:
+        """Return the writes of recovery points and of log start offsets, as far as their files need them."""
+        return [write for write in (self.begin_recovery_points(), self.begin_log_start_offsets()) if write is not None]
+
     def begin_recovery_points(self) -> CheckpointWrite | None:
         """Return the write of recovery-point-offset-checkpoint, None when the file holds these offsets already."""
         return self._begin(RECOVERY_POINT_CHECKPOINT, lambda log: log.checkpointed_recovery_point)
@@ -272,3 +257,19 @@ class LogDirectory:
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
+
+
+def lock_all(directories: Sequence[LogDirectory], failed: Callable[[str, OSError], object]) -> None:
+    """Lock the directories; `failed` is told of a directory that fails, which goes offline.
+
+    Raises StorageError when another process holds a lock or no directory is usable.
+    """
+    for directory in directories:
+        try:
+            directory.take_lock()
+        except OSError as error:
+            if out_of_descriptors(error):
+                raise
+            failed(directory.path, error)
+    if not any(directory.online for directory in directories):
+        raise StorageError("None of the log directories can be used: " + "; ".join(f"{d.path}: {d.failure}" for d in directories))

@@ -5,7 +5,7 @@ All methods are synchronous. The server schedules the tasks (`cleanup_steps`, `d
 
 A failed directory never makes a replica look new. `create_log` makes an empty log only for a replica that its caller knows to be new
 (`is_new`), or while all directories are online. Otherwise the records may lie in the offline directory. A new replica whose directory fails
-during the creation goes to another directory; the next start decides between the two logs (`_one_of_two`).
+during the creation goes to another directory; the next start decides between the two logs (duplicates.py).
 
 A missing file descriptor (`base.disk.out_of_descriptors`) does not fail a directory. The caller gets KAFKA_STORAGE_ERROR and tries again.
 The log manager's own tasks try again at their next run. A start ends with the error.
@@ -16,52 +16,36 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.clock import Clock
 from odradek.base.disk import Disk, out_of_descriptors
-from odradek.base.errors import ErrorCode, KafkaError, StorageError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, random_uuid
-from odradek.storage.checkpoints import write_partition_metadata
-from odradek.storage.creation import LogCreation, WantedLog
+from odradek.storage.creation import LogCreation, MakeLog, Placement, WantedLog, make_log
 from odradek.storage.deletions import Deletion, Doomed
-from odradek.storage.loader import load_log
+from odradek.storage.duplicates import IsStray, claim
 from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log import Log
-from odradek.storage.log_directory import CheckpointWrite, DirectoryWrite, LogDirectory, NewNames, write_checkpoints
+from odradek.storage.log_directory import CheckpointWrite, LogDirectory, lock_all, write_checkpoints
 from odradek.storage.log_tables import LogTables
-from odradek.storage.moves import Assigned, FinishedMove, drop_move_note, exchange, note_move, noted_source, settle
-from odradek.storage.names import (
-    LOCK_FILE,
-    PARTITION_METADATA,
-    deleted_directory_name,
-    directory_name,
-    future_directory_name,
-    stray_directory_name,
-)
+from odradek.storage.moves import Assigned, FinishedMove, exchange, settle_all
+from odradek.storage.names import deleted_directory_name, directory_name, future_directory_name, stray_directory_name
+from odradek.storage.new_names import PendingNames
 from odradek.storage.options import PRODUCER_EXPIRATION_MS, LogOptions
-from odradek.storage.truncation_flush import Hardening
+from odradek.storage.truncation_flush import Hardening, plan_hardening
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.topic import TopicConfig
     from odradek.storage.compaction.hooks import CleanerHooks
-    from odradek.storage.flushing import Flush
 
 logger = logging.getLogger(__name__)
 
-_LAST_RESERVED_ID = 99
-"""Largest reserved directory id: reserved ids stand for unassigned and lost (DirectoryId)."""
-_PREFERRED_KEPT = 10_000
 _TOLD_EVERY_S = 10.0
-_ASSIGNED = "the metadata names its directory"
-
-
-def _not_created(topic_partition: TopicPartition, directory: LogDirectory, error: OSError) -> KafkaError:
-    reason = f"The log of {topic_partition} cannot be created in {directory.path}: {error}"
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
 
 class LogManager:
@@ -83,7 +67,6 @@ class LogManager:
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         verify_transactions: bool = True,
         on_directory_failure: Callable[[str, Exception], None] | None = None,
-        on_roll: Callable[[Log], None] | None = None,
         new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._disk = disk
@@ -98,31 +81,25 @@ class LogManager:
         self.on_directory_failure = on_directory_failure
         self.on_shortened: Callable[[Log], object] | None = None
         """Called with each log whose start retention has raised."""
-        self.on_roll = on_roll
-        self._options = LogOptions(
+        self.options = LogOptions(
             producer_expiration_ms=producer_expiration_ms,
             verify_transactions=verify_transactions,
             jitter=lambda limit: random.randrange(limit) if limit > 0 else 0,
             on_io_error=self.on_io_error,
-            on_roll=self._rolled,
             on_truncated=self._truncated,
             write_checkpoints=self._checkpoint,
             new_lock=new_lock,
         )
+        self._make_log: MakeLog = partial(make_log, disk, clock, self.options)
         self.on_created: Callable[[], None] | None = None
-        """Called when a log was created, deleted or moved; `begin_new_names` should follow soon."""
+        """Called when a log was created, deleted or moved; `names.begin` should follow soon."""
         self.cleaner: CleanerHooks | None = None
         """Log cleaner, None when nothing is compacted."""
         self.on_truncated: Callable[[Log], None] | None = None
         """Called with each log that was truncated."""
-        self._late: list[DirectoryWrite] = []
-        """Writes that found no free descriptor."""
         self._next_told = 0.0
-        self._new_logs: list[Log] = []
-        self._left: set[str] = set()
-        """Log directories that logs were removed from, and whose names and checkpoints are not durable yet."""
-        self._moved: list[FinishedMove] = []
-        self._preferred: dict[TopicPartition, str] = {}
+        self.names = PendingNames(disk, self._tables)
+        self.placement = Placement(self._tables)
         self._doomed = Doomed(disk, clock)
         self.strays: list[str] = []
         """Directories set aside because the metadata does not know their topic id."""
@@ -130,19 +107,8 @@ class LogManager:
     # -- directories -------------------------------------------------------------------------------------------------------------
 
     def lock_directories(self) -> None:
-        """Lock all directories. A directory that fails otherwise goes offline.
-
-        Raises StorageError when another process holds a lock or no directory is usable.
-        """
-        for directory in self.directories:
-            try:
-                directory.take_lock()
-            except OSError as error:
-                if out_of_descriptors(error):
-                    raise
-                self.directory_failed(directory.path, error)
-        if not self.online_directories:
-            raise StorageError("None of the log directories can be used: " + "; ".join(f"{d.path}: {d.failure}" for d in self.directories))
+        """Lock all directories, as `log_directory.lock_all`."""
+        lock_all(self.directories, self.directory_failed)
 
     @property
     def online_directories(self) -> list[LogDirectory]:
@@ -193,22 +159,6 @@ class LogManager:
 
     # -- loading -----------------------------------------------------------------------------------------------------------------
 
-    def load(
-        self,
-        topic_config: Callable[[TopicPartition], TopicConfig],
-        *,
-        is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
-        assigned: Assigned = lambda topic_partition, topic_id: None,
-        on_progress: Callable[[LoadProgress], None] | None = None,
-    ) -> None:
-        """Lock and load all directories, one after the other. `begin_loading` and `adopt` load them in parallel."""
-        self.lock_directories()
-        for directory in self.online_directories:
-            loading = self.begin_loading(directory, topic_config, on_progress)
-            loading.open()
-            loading.work()
-            self.adopt(loading, is_stray, assigned)
-
     def begin_loading(
         self,
         directory: LogDirectory,
@@ -216,17 +166,17 @@ class LogManager:
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> DirectoryLoading:
         """Return the loading of one directory: run `open` and any number of `work` calls in threads, then call `adopt`."""
-        return DirectoryLoading(self._disk, self._clock, directory, topic_config, self._options, self.new_lock(), on_progress)
+        return DirectoryLoading(self._disk, self._clock, directory, topic_config, self.options, self.new_lock(), on_progress)
 
     def adopt(
         self,
         loading: DirectoryLoading,
-        is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
+        is_stray: IsStray = lambda topic_partition, topic_id: False,
         assigned: Assigned = lambda topic_partition, topic_id: None,
     ) -> None:
         """Put the loaded logs into service. A directory in which loading failed goes offline.
 
-        Raises StorageError when two directories hold the same partition and neither log can be preferred (`_one_of_two`), or when a
+        Raises StorageError when two directories hold the same partition and neither log can be preferred (duplicates.py), or when a
         directory inside is not a log.
         """
         directory = loading.directory
@@ -241,68 +191,16 @@ class LogManager:
         for log in loaded:
             # A log reports its directory as failed: the loading directory, or the one of the partition's other log.
             with suppress(KafkaError):
-                self._adopt_log(log, is_stray, assigned)
+                loser, is_misplaced = claim(self._disk, self._tables, log, is_stray, assigned)
+                if loser is not None:
+                    (self._set_aside if is_misplaced else self._dispose)(loser)
             if not directory.online:
                 log.close_handles()
         if any(log.recovery_point < directory.recovery_points.get(log.topic_partition, 0) for log in directory.logs.values()):
             # A log ends below its stored recovery point, as after a truncation that a crash interrupted. New records would count as flushed
             # up to that point.
-            self._write(directory, directory.write_recovery_points)
-
-    def _adopt_log(self, log: Log, is_stray: Callable[[TopicPartition, UUID | None], bool], assigned: Assigned) -> None:
-        if not self._tables.by_path[log.parent_directory].online:
-            return
-        if is_stray(log.topic_partition, log.topic_id):
-            self._set_aside(log)
-            return
-        other = self._tables.get(log.topic_partition, future=log.is_future)
-        if other is None:
-            self._tables.put(log)
-            return
-        counts, reason = self._one_of_two(other, log, assigned)
-        loser = other if counts is log else log
-        if loser is other:
-            self._tables.take(log.topic_partition, future=log.is_future)
-            self._tables.put(log)
-        logger.warning("%s is used and %s is not: %s", counts.directory, loser.directory, reason)
-        if reason is _ASSIGNED:
-            self._set_aside(loser)
-        else:
-            self._dispose(loser)
-
-    def _one_of_two(self, one: Log, other: Log, assigned: Assigned) -> tuple[Log, str]:
-        """Return which of two logs of a partition counts, and why. Raises StorageError when no rule applies.
-
-        1. The log that has replaced the other one (`note_move`).
-        2. The log that holds records: an empty one was begun and abandoned when its directory failed.
-        3. The log in the directory that the metadata names. The other one may hold records, and is set aside.
-        4. Of two future logs, or of two empty logs, any.
-        """
-        pairs = ((one, other), (other, one))
-        for log, replaced in pairs:
-            if self._noted_source(log) == replaced.directory:
-                return log, "it replaced the other log"
-        for log, empty in pairs:
-            if log.log_end_offset > 0 and empty.log_end_offset == 0:
-                return log, "the other log is empty"
-        directory_id = assigned(one.topic_partition, one.topic_id)
-        for log, _ in pairs:
-            if directory_id is not None and self._tables.by_path[log.parent_directory].directory_id == directory_id:
-                return log, _ASSIGNED
-        if one.is_future or one.log_end_offset == 0:
-            return one, "both are equal"
-        raise StorageError(
-            f"Duplicate log directories for {one.topic_partition}: {one.directory} and {other.directory}. Remove one of them."
-        )
-
-    def _noted_source(self, log: Log) -> str | None:
-        try:
-            return noted_source(self._disk, log)
-        except OSError as error:
-            if out_of_descriptors(error):
-                raise
-            # `failed` takes the directory offline and returns a KafkaError.
-            raise log.failed(error) from error
+            write = directory.begin_recovery_points()
+            self.finish_checkpoints(write_checkpoints([] if write is None else [write]))
 
     def _set_aside(self, log: Log) -> None:
         logger.warning("%s does not belong to a replica of this broker: it is renamed with the suffix -stray", log.directory)
@@ -343,7 +241,7 @@ class LogManager:
             log.update_config(config)
             return log
         while True:
-            directory = self._choose(topic_partition, directory_id, is_new=is_new)
+            directory = self.placement.choose(topic_partition, directory_id, is_new=is_new)
             try:
                 log = self._make(directory, directory_name(topic_partition), topic_partition, topic_id, config)
             except KafkaError as error:
@@ -351,7 +249,7 @@ class LogManager:
                     raise
                 # The failed directory is offline now: another one may hold the log.
                 continue
-            self._preferred.pop(topic_partition, None)
+            self.placement.made(topic_partition)
             self._tables.put(log)
             return log
 
@@ -361,22 +259,8 @@ class LogManager:
         A log that no directory can hold is left to `create_log`, which raises the error. Until `finish_creation` no log of these partitions
         may be created or deleted.
         """
-        planned: list[tuple[LogDirectory, WantedLog]] = []
-        for each in wanted:
-            if each.topic_partition in self._tables.current:
-                continue
-            try:
-                directory = self._choose(each.topic_partition, each.directory_id, is_new=each.is_new)
-            except KafkaError:
-                continue
-            try:
-                directory.forget(each.topic_partition)
-            except OSError as error:
-                self.directory_failed(directory.path, error)
-                continue
-            directory.logs_to_come += 1
-            planned.append((directory, each))
-        return LogCreation(planned, self._new_log) if planned else None
+        planned = self.placement.plan(wanted, self.directory_failed)
+        return LogCreation(planned, self._make_log) if planned else None
 
     def finish_creation(self, creation: LogCreation) -> None:
         """Put the created logs into service, and take directories offline in which the creation failed."""
@@ -389,79 +273,36 @@ class LogManager:
                 log.close_handles()
                 continue
             # The settings may have changed since the creation began.
-            options = self._options
+            options = self.options
             log.producer_state.update_settings(options.producer_expiration_ms, verify_transactions=options.verify_transactions)
-            self._preferred.pop(log.topic_partition, None)
+            self.placement.made(log.topic_partition)
             self._tables.put(log)
-            self._new_logs.append(log)
+            self.names.created(log)
         if creation.made:
             self._names_changed()
-
-    def _new_log(self, directory: LogDirectory, wanted: WantedLog) -> Log:
-        """Create the files of a log; may run in any thread."""
-        path = f"{directory.path}/{directory_name(wanted.topic_partition)}"
-        return self._make_files(path, wanted.topic_partition, wanted.topic_id, wanted.config)
-
-    def _make_files(self, path: str, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig) -> Log:
-        self._disk.makedirs(path)
-        if topic_id is not None:
-            write_partition_metadata(self._disk, f"{path}/{PARTITION_METADATA}", topic_id, durable=False)
-        log = load_log(self._disk, self._clock, topic_partition, path, config, clean=True, options=self._options)
-        # A directory lost in a power cut is created again from the metadata: it must be durable only when it holds records.
-        log.owe_fsync(f"{path}/{PARTITION_METADATA}")
-        log.owe_fsync(path, name_only=True)
-        return log
 
     def _make(self, directory: LogDirectory, name: str, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig) -> Log:
         try:
             directory.forget(topic_partition)
-            log = self._make_files(f"{directory.path}/{name}", topic_partition, topic_id, config)
-            self._new_logs.append(log)
+            log = self._make_log(f"{directory.path}/{name}", topic_partition, topic_id, config)
+            self.names.created(log)
             self._names_changed()
         except OSError as error:
             self.directory_failed(directory.path, error)
-            raise _not_created(topic_partition, directory, error) from error
+            reason = f"The log of {topic_partition} cannot be created in {directory.path}: {error}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
         return log
 
     def _names_changed(self) -> None:
         if self.on_created is not None:
             self.on_created()
         else:
-            self.finish_checkpoints(write_checkpoints(self.begin_new_names()))
-
-    def _choose(self, topic_partition: TopicPartition, directory_id: UUID | None, *, is_new: bool) -> LogDirectory:
-        candidates = [directory for directory in self.directories if directory.takes_logs]
-        online = [directory for directory in candidates if directory.online]
-        if not online:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"All log directories that could hold {topic_partition} are offline")
-        named = next((each for each in online if directory_id is not None and each.directory_id == directory_id), None)
-        if len(online) < len(candidates):
-            elsewhere = named is None and directory_id is not None and directory_id.int > _LAST_RESERVED_ID
-            if elsewhere or not is_new or topic_partition in self._tables.future:
-                offline = ", ".join([each.path for each in candidates if not each.online])
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"The records of {topic_partition} may be in a log directory that is offline: {offline}"
-                )
-        if named is not None:
-            return named
-        wanted = self._preferred.get(topic_partition)
-        if wanted is not None and self._tables.by_path[wanted] in online:
-            return self._tables.by_path[wanted]
-        # With all directories cordoned the replica still needs a directory, as in Kafka.
-        free = [directory for directory in online if not directory.cordoned] or online[:1]
-        return min(free, key=lambda directory: len(directory.logs) + len(directory.future_logs) + directory.logs_to_come)
-
-    def prefer(self, topic_partition: TopicPartition, path: str) -> None:
-        """Remember the log directory for a partition that may be assigned to this broker later. No effect when its log exists."""
-        if topic_partition not in self._tables.current:
-            if len(self._preferred) >= _PREFERRED_KEPT:
-                del self._preferred[next(iter(self._preferred))]
-            self._preferred[topic_partition] = path
+            self.finish_checkpoints(write_checkpoints(self.names.begin()))
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Rename the log's directory to `-delete`; `due_deletions` removes it after file.delete.delay.ms. Unknown logs are no error.
 
-        The future log is deleted, too. Names and checkpoints become durable with `begin_new_names`. Raises KafkaError KAFKA_STORAGE_ERROR
+        The future log is deleted, too. Names and checkpoints become durable with `names.begin`. Raises KafkaError KAFKA_STORAGE_ERROR
         when a directory fails; the log in the other directory is deleted nevertheless.
         """
         log = self._tables.take(topic_partition)
@@ -484,7 +325,7 @@ class LogManager:
         log.close_handles()
         log.rename_directory(deleted_directory_name(log.topic_partition, random_uuid(self._random)), durable=False)
         self._doomed.add_directories([log.directory], log.config.file_delete_delay_ms)
-        self._left.add(log.parent_directory)
+        self.names.left(log.parent_directory)
         self._names_changed()
 
     # -- moves between directories -----------------------------------------------------------------------------------------------
@@ -509,7 +350,7 @@ class LogManager:
         """Replace the current log by the future log, which holds the same records, and delete the current log.
 
         Runs on the loop, without fsync. Whichever of the two renames survives a crash, `adopt` and `settle_moves` follow the note that
-        `note_move` wrote. Until `begin_new_names` has made both renames durable, only records that were flushed to both logs may count as
+        `moves.note_move` wrote. Until `names.begin` has made both renames durable, only records that were flushed to both logs may count as
         flushed.
 
         Raises KafkaError KAFKA_STORAGE_ERROR when a directory fails; the current log then stays in its place, unless its own directory
@@ -518,35 +359,16 @@ class LogManager:
         current, future = exchange(self._tables, topic_partition, deleted_directory_name(topic_partition, random_uuid(self._random)))
         self._doomed.add_directories([current.directory], current.config.file_delete_delay_ms)
         source, target = current.parent_directory, future.parent_directory
-        self._left.update((source, target))
+        self.names.left(source, target)
         if self.cleaner is not None:
             self.cleaner.moved(topic_partition, source, target)
-        self._moved.append(FinishedMove(self._disk, source, future.directory))
+        self.names.moved(FinishedMove(self._disk, source, future.directory))
         self._names_changed()
         return future
 
-    def note_move(self, current: Log, future: Log) -> Callable[[], None]:
-        """Return a function, for an executor, that writes a durable note that `future` is about to replace `current`."""
-        return note_move(self._disk, current, future)
-
     def settle_moves(self, assigned: Assigned) -> None:
         """Finish the moves that a crash interrupted (`moves.settle`), after all directories are loaded."""
-        for future in list(self._tables.future.values()):
-            try:
-                settle(self._disk, self._tables, future, assigned)
-            except OSError as error:
-                if out_of_descriptors(error):
-                    raise
-                self.on_io_error(future, error)
-            except KafkaError:
-                # The log has reported its directory as failed.
-                continue
-        if len(self.directories) > 1:
-            for log in self.logs:
-                try:
-                    drop_move_note(self._disk, log.directory)
-                except OSError as error:
-                    self.on_io_error(log, error)
+        settle_all(self._disk, self._tables, assigned, self.on_io_error)
 
     def reconfigure(self, topic_config: Callable[[str], TopicConfig]) -> None:
         """Set the current configuration of its topic on every log, future logs included, unless the log has that same object."""
@@ -557,8 +379,8 @@ class LogManager:
 
     def update_producer_settings(self, expiration_ms: int, *, verify_transactions: bool) -> None:
         """Set producer.id.expiration.ms and transaction.partition.verification.enable for existing and later logs."""
-        self._options.producer_expiration_ms = expiration_ms
-        self._options.verify_transactions = verify_transactions
+        self.options.producer_expiration_ms = expiration_ms
+        self.options.verify_transactions = verify_transactions
         for log in self._tables.all_logs():
             log.producer_state.update_settings(expiration_ms, verify_transactions=verify_transactions)
 
@@ -569,80 +391,45 @@ class LogManager:
 
         Must be called in the loop iteration in which the logs were truncated.
         """
-        cuts: list[tuple[Log, Flush]] = []
-        for log in logs:
-            if not log.is_cut or log.closed:
-                continue
-            try:
-                flush = log.begin_flush()
-            except KafkaError:
-                # The log has reported its directory as failed.
-                continue
-            if flush is not None:
-                cuts.append((log, flush))
-        checkpoints: list[CheckpointWrite] = []
-        for path in sorted({log.parent_directory for log, _ in cuts}):
-            directory = self._tables.by_path[path]
-            checkpoints += [each for each in (directory.begin_recovery_points(), directory.begin_log_start_offsets()) if each is not None]
-        return Hardening(self._disk, cuts, checkpoints) if cuts else None
+        return plan_hardening(self._disk, self._tables, logs)
 
     def finish_hardening(self, hardening: Hardening) -> None:
         """Process a finished executor call. A directory in which an operation failed goes offline."""
-        failed = {path for path, _ in hardening.failed_directories}
-        for log, flush in hardening.cuts:
-            error = hardening.failed.get(log)
-            if error is not None:
-                log.give_back(flush)
-                if not log.closed:
-                    log.failed(error)
-            elif log.parent_directory in failed:
-                log.give_back(flush)
-            else:
-                log.hardened(flush)
+        hardening.finish()
         self.finish_checkpoints(hardening.failed_directories)
 
     # -- tasks -------------------------------------------------------------------------------------------------------------------
 
-    def cleanup(self) -> int:
-        """Apply retention to all logs that are not compacted (log.retention.check.interval.ms); return the number of deleted segments.
-
-        The cleaner applies retention to compacted logs itself, so that it never reads a segment that is being deleted. Without a cleaner
-        compacted logs are left alone.
-        """
-        return sum([deleted for _, deleted in self.cleanup_steps()])
-
     def cleanup_steps(self) -> Iterator[tuple[Log, int]]:
-        """Do the work of `cleanup` one log a step, so that the loop can do other work in between. Also close the files of idle logs."""
+        """Apply retention to all logs that are not compacted, one log a step (log.retention.check.interval.ms).
+
+        Yields each log with the number of deleted segments, and closes the files of idle logs. The cleaner applies retention to compacted
+        logs itself, so that it never reads a segment that is being deleted. Without a cleaner compacted logs are left alone.
+        """
         for log in self._tables.all_logs():
             if log.closed:
                 continue
-            cleaner = self.cleaner
-            deleted = 0
-            if not log.config.compact if cleaner is None else cleaner.may_delete(log):
-                deleted = self.delete_old_segments(log)
+            due = not log.config.compact if self.cleaner is None else self.cleaner.may_delete(log)
+            deleted = self.delete_old_segments(log) if due else 0
             if not log.closed:
                 log.rest()
             yield log, deleted
 
     def delete_old_segments(self, log: Log) -> int:
         """Apply retention to one log; return the number of deleted segments. A failing disk takes its directory offline."""
-        deleted = self._each(log, log.delete_old_segments)
+        try:
+            deleted = log.delete_old_segments()
+        except KafkaError as error:
+            logger.error("%s: %s", log.name, error)
+            return 0
         if deleted and self.on_shortened is not None:
             self.on_shortened(log)
         return deleted
 
-    def _each(self, log: Log, task: Callable[[], int]) -> int:
-        """Run a task on one log. A failing disk takes its directory offline and does not affect the other logs."""
-        try:
-            return task()
-        except KafkaError as error:
-            logger.error("%s: %s", log.name, error)
-            return 0
-
     def expire_producers(self) -> None:
         """Remove expired producers from all logs (producer.id.expiration.check.interval.ms)."""
         for log in self.logs:
-            log.remove_expired_producers()
+            log.producer_state.remove_expired(self._clock.time_ms())
 
     def logs_to_flush(self) -> list[Log]:
         """Return the logs that flush.messages or flush.ms requires to flush (log.flush.scheduler.interval.ms).
@@ -652,14 +439,6 @@ class LogManager:
         now_ms = self._clock.time_ms()
         return [log for log in self.logs if log.needs_flush(now_ms)]
 
-    def checkpoint_recovery_points(self) -> None:
-        """Collect and write the recovery points on this thread; see `begin_recovery_points`."""
-        self.finish_checkpoints(write_checkpoints(self.begin_recovery_points()))
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Collect and write the log start offsets on this thread; see `begin_log_start_offsets`."""
-        self.finish_checkpoints(write_checkpoints(self.begin_log_start_offsets()))
-
     def begin_recovery_points(self) -> list[CheckpointWrite]:
         """Return writes of the recovery points, for `write_checkpoints` in any thread (log.flush.offset.checkpoint.interval.ms)."""
         return [write for directory in self.online_directories if (write := directory.begin_recovery_points()) is not None]
@@ -668,45 +447,10 @@ class LogManager:
         """Return writes of the log start offsets, for `write_checkpoints` (log.flush.start.offset.checkpoint.interval.ms)."""
         return [write for directory in self.online_directories if (write := directory.begin_log_start_offsets()) is not None]
 
-    @property
-    def has_new_names(self) -> bool:
-        """Return whether `begin_new_names` has writes to return."""
-        return bool(self._new_logs or self._left or self._moved or self._late)
-
-    def put_back(self, writes: Iterable[DirectoryWrite]) -> None:
-        """Keep writes of `begin_new_names` that found no free descriptor, for its next call. Each may run again as a whole."""
-        self._late += writes
-
-    def begin_new_names(self) -> list[DirectoryWrite]:
-        """Return writes that make the creations, deletions and moves of logs since the last call durable; for `write_checkpoints`."""
-        found: dict[str, NewNames] = {}
-        for log in self._new_logs:
-            if self._tables.holds(log):
-                found.setdefault(log.parent_directory, NewNames(self._disk, log.parent_directory)).add(*log.unsynced_paths)
-        self._new_logs.clear()
-        writes: list[DirectoryWrite] = list(found.values())
-        moved, self._moved = self._moved, []
-        left, self._left = sorted(self._left), set()
-        for path in left:
-            directory = self._tables.by_path[path]
-            if directory.online:
-                names = NewNames(self._disk, path)
-                names.add([], [f"{path}/{LOCK_FILE}"])
-                writes.append(names)
-                writes += [write for write in (directory.begin_recovery_points(), directory.begin_log_start_offsets()) if write is not None]
-        late, self._late = self._late, []
-        return [*[write for write in late if self._tables.by_path[write.directory].online], *moved, *writes]
-
     def finish_checkpoints(self, failed: Sequence[tuple[str, OSError]]) -> None:
         """Take the directories offline whose checkpoints could not be written."""
         for path, error in failed:
             self.directory_failed(path, error)
-
-    def _write(self, directory: LogDirectory, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except OSError as error:
-            self.directory_failed(directory.path, error)
 
     def due_deletions(self, *, everything: bool = False) -> Deletion | None:
         """Return the deletion of the files and directories whose delay is over, None when there are none.
@@ -719,17 +463,10 @@ class LogManager:
 
     def finish_deletion(self, deletion: Deletion) -> None:
         """Schedule the paths again that a deletion could not remove because no descriptor was free."""
-        self._doomed.add_files(deletion.left_files, 0)
-        self._doomed.add_directories(deletion.left_directories, 0)
-
-    def _rolled(self, log: Log) -> None:
-        if self.on_roll is not None:
-            self.on_roll(log)
+        self._doomed.add_left(deletion)
 
     def _checkpoint(self, log: Log) -> None:
-        directory = self._tables.by_path[log.parent_directory]
-        self._write(directory, directory.write_recovery_points)
-        self._write(directory, directory.write_log_start_offsets)
+        self.finish_checkpoints(write_checkpoints(self._tables.by_path[log.parent_directory].begin_checkpoints()))
 
     def _truncated(self, log: Log) -> None:
         if self.cleaner is not None:
@@ -744,7 +481,7 @@ class LogManager:
 
         A directory in which any of this fails gets no marker: its next start recovers.
         """
-        self.finish_checkpoints(write_checkpoints(self.begin_new_names()))
+        self.finish_checkpoints(write_checkpoints(self.names.begin()))
         for directory in self.online_directories:
             try:
                 for log in list(directory.logs.values()) + list(directory.future_logs.values()):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from odradek.config.topic import TopicConfig
 
 _POSITIONS_KEPT = 512
+_AGAIN_BYTES = 1024 * 1024
 
 
 class LogSegments(Sequence[Segment]):
@@ -33,6 +34,7 @@ class LogSegments(Sequence[Segment]):
         "_segments",
         "active",
         "bases",
+        "deleted",
         "directory",
         "segment_bytes",
         "segment_ms",
@@ -50,6 +52,8 @@ class LogSegments(Sequence[Segment]):
         self.active = segments[-1]
         self.bases = [segment.base_offset for segment in segments]
         """Base offset of each segment."""
+        self.deleted: list[str] = []
+        """Files of the log that were renamed to `.deleted`, for `Log.take_deletions`."""
         self._positions: dict[int, int] = {}
         """Position by base offset of the batches last written to the active segment, which readers at the tail ask for."""
         self._positions_before: dict[int, int] = {}
@@ -123,13 +127,14 @@ class LogSegments(Sequence[Segment]):
         self.forget_positions()
         return segment
 
-    def remove(self, index: int) -> tuple[Segment, list[str]]:
-        """Remove a segment; its files, renamed to `.deleted`, wait for the caller to remove them."""
+    def remove(self, index: int) -> Segment:
+        """Remove a segment; its files are renamed to `.deleted` and added to `deleted`."""
         segment = self._segments.pop(index)
         del self.bases[index]
         if self._segments:
             self.active = self._segments[-1]
-        return segment, segment.mark_deleted()
+        self.deleted += segment.mark_deleted()
+        return segment
 
     def replace(self, new: Segment, old: Sequence[Segment]) -> None:
         """Replace `old`, neighbouring inactive segments, by `new`, which begins at the base offset of the first of them."""
@@ -142,6 +147,19 @@ class LogSegments(Sequence[Segment]):
         self.directory = directory
         for segment in self._segments:
             segment.update_directory(directory)
+
+    def write_again(self, start_offset: int) -> None:
+        """Rewrite the batches from `start_offset` on in their place, before they are flushed.
+
+        After a failed fsync Linux marks the pages as clean. They stay in memory, for the next process as well, and the next fsync succeeds
+        without having written them.
+        """
+        for segment in self._segments[self.index_at(start_offset) :]:
+            batch = segment.find(start_offset)
+            position = segment.size if batch is None else batch.position
+            while position < segment.size:
+                data = segment.file.pread(min(_AGAIN_BYTES, segment.size - position), position)
+                position += segment.file.pwritev([data], position)
 
     def rest(self, *, active: bool) -> None:
         """Close the files of all inactive segments, and with `active` of the active one, until they are needed again."""

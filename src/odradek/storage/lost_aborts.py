@@ -75,7 +75,7 @@ def _holds_markers(segment: Segment) -> bool:
 
 
 def _rebuild(before: Sequence[Segment], segment: Segment, state: ProducerStateManager, log_start_offset: int, now_ms: int) -> None:
-    state.overlook_snapshots_above(segment.base_offset)
+    state.snapshots.overlook_above(segment.base_offset)
     rebuild_producer_state(state, before, log_start_offset, segment.base_offset, now_ms, clean=False)
     segment.txn_index.begin_anew()
     try:

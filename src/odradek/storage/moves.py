@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from uuid import UUID
 
-from odradek.base.disk import Disk
+from odradek.base.disk import Disk, out_of_descriptors
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.storage.common_prefix import common_end
@@ -86,7 +86,7 @@ def exchange(tables: LogTables, topic_partition: TopicPartition, deleted_name: s
         current.rename_directory(name, durable=False)
         raise
     # Records flushed to this log from now on must be found under its new name.
-    future.owe_fsync(future.directory, name_only=True)
+    future.durability.owe(future.directory, name_only=True)
     future.update_high_watermark(current.high_watermark)
     tables.take(topic_partition, future=True)
     tables.take(topic_partition)
@@ -115,6 +115,26 @@ def settle(disk: Disk, tables: LogTables, future: Log, assigned: Assigned) -> No
         drop_move_note(disk, future.directory)
         tables.take(topic_partition, future=True)
         tables.put(future)
+
+
+def settle_all(disk: Disk, tables: LogTables, assigned: Assigned, failed: Callable[[Log, OSError], object]) -> None:
+    """Finish all moves that a crash interrupted; `failed` is told of a failing disk."""
+    for future in list(tables.future.values()):
+        try:
+            settle(disk, tables, future, assigned)
+        except OSError as error:
+            if out_of_descriptors(error):
+                raise
+            failed(future, error)
+        except KafkaError:
+            # The log has reported its directory as failed.
+            continue
+    if len(tables.directories) > 1:
+        for log in list(tables.current.values()):
+            try:
+                drop_move_note(disk, log.directory)
+            except OSError as error:
+                failed(log, error)
 
 
 def _may_promote(disk: Disk, tables: LogTables, future: Log, assigned: Assigned) -> bool:

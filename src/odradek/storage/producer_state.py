@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import TRANSACTIONAL_MASK, increment_sequence
-from odradek.storage.names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_of_file, segment_file
-from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, decode_snapshot, encode_snapshot
+from odradek.storage.producer_snapshot import CorruptSnapshotError, ProducerSnapshotEntry, SnapshotFiles, decode_snapshot, encode_snapshot
 from odradek.storage.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -140,23 +139,20 @@ class ProducerStateManager:
     """
 
     __slots__ = (
-        "_disk",
         "_expiration_ms",
         "_name",
         "_ongoing",
-        "_snapshots",
         "_unreplicated",
         "_verifications",
         "_verify",
-        "directory",
         "last_snapshot_offset",
         "map_end_offset",
         "producers",
+        "snapshots",
     )
 
     def __init__(self, disk: Disk, directory: str, name: str, *, expiration_ms: int, verify_transactions: bool) -> None:
-        self._disk = disk
-        self.directory = directory
+        self.snapshots = SnapshotFiles(disk, directory)
         self._name = name
         self._expiration_ms = expiration_ms
         self._verify = verify_transactions
@@ -168,7 +164,6 @@ class ProducerStateManager:
         """Marker offset by first offset of transactions completed above the high watermark, in order of completion."""
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
-        self._snapshots: list[int] | None = None
 
     # -- checks ------------------------------------------------------------------------------------------------------------------
 
@@ -469,39 +464,12 @@ class ProducerStateManager:
 
     # -- snapshots ---------------------------------------------------------------------------------------------------------------
 
-    @property
-    def snapshots(self) -> list[int]:
-        """Offsets of the snapshot files, rising."""
-        if self._snapshots is None:
-            self._snapshots = sorted(
-                offset
-                for name in self._disk.listdir(self.directory)
-                if name.endswith(SNAPSHOT_SUFFIX) and (offset := offset_of_file(name)) is not None
-            )
-        return self._snapshots
-
-    def snapshot_path(self, offset: int) -> str:
-        return f"{self.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-
     def take_snapshot(self, *, sync: bool = True) -> str | None:
         """Write `<map end offset>.snapshot` unless nothing changed since the last one. Return its path when it still has to be fsynced."""
         offset = self.map_end_offset
         if offset <= self.last_snapshot_offset:
             return None
-        path = self.snapshot_path(offset)
-        data = self._encoded()
-        file = self._disk.open(path, create=True)
-        try:
-            file.truncate(0)
-            file.pwritev([data], 0)
-            if sync:
-                file.fsync()
-        finally:
-            file.close()
-        snapshots = self.snapshots
-        if offset not in snapshots:
-            snapshots.append(offset)
-            snapshots.sort()
+        path = self.snapshots.write(offset, self._encoded(), sync=sync)
         self.last_snapshot_offset = offset
         return None if sync else path
 
@@ -515,45 +483,14 @@ class ProducerStateManager:
         """
         if offset == self.map_end_offset:
             return self._encoded()
-        if offset not in self.snapshots:
+        if offset not in self.snapshots.offsets:
             return None
-        data = self._disk.read_bytes(self.snapshot_path(offset))
+        data = self.snapshots.read(offset)
         try:
             decode_snapshot(data)
         except CorruptSnapshotError:
             return None
         return data
-
-    def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Remove all snapshots but those at segment boundaries and the newest one beyond the last segment."""
-        bases = set(base_offsets)
-        last_base = max(base_offsets, default=0)
-        strays = [offset for offset in self.snapshots if offset not in bases]
-        keep = strays[-1] if strays and strays[-1] >= last_base else None
-        for offset in strays:
-            if offset != keep:
-                self.delete_snapshot(offset)
-
-    def overlook_snapshots_above(self, offset: int) -> None:
-        """Ignore newer snapshots, which are then neither read nor removed. For a state that follows only a part of the log."""
-        self._snapshots = [snapshot for snapshot in self.snapshots if snapshot <= offset]
-
-    def delete_snapshot(self, offset: int) -> None:
-        if offset in self.snapshots:
-            self.snapshots.remove(offset)
-            if self._disk.exists(self.snapshot_path(offset)):
-                self._disk.remove(self.snapshot_path(offset))
-
-    def retire_snapshot(self, offset: int) -> list[str]:
-        """Remove a snapshot without waiting: rename the file to `.deleted` and return its path, for the caller to remove later."""
-        if offset not in self.snapshots:
-            return []
-        self.snapshots.remove(offset)
-        path = self.snapshot_path(offset)
-        if not self._disk.exists(path):
-            return []
-        self._disk.rename(path, path + DELETED_SUFFIX)
-        return [path + DELETED_SUFFIX]
 
     def reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Return to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`.
@@ -561,19 +498,19 @@ class ProducerStateManager:
         Kafka also drops a snapshot exactly at the log start. Here that snapshot stays, because only it shows the producers before the log
         start. They come from a state with which the log began, or their records were deleted, and the running broker still knows them.
         """
-        for offset in [value for value in self.snapshots if value > log_end_offset or value < max(log_start_offset, 1)]:
-            self.delete_snapshot(offset)
+        for offset in [value for value in self.snapshots.offsets if value > log_end_offset or value < max(log_start_offset, 1)]:
+            self.snapshots.delete(offset)
         if log_end_offset == self.map_end_offset:
             self.on_log_start(log_start_offset)
-            self.last_snapshot_offset = self.snapshots[-1] if self.snapshots else log_start_offset
+            self.last_snapshot_offset = self.snapshots.offsets[-1] if self.snapshots.offsets else log_start_offset
             return
         self.clear()
-        while self.snapshots:
-            offset = self.snapshots[-1]
+        while self.snapshots.offsets:
+            offset = self.snapshots.offsets[-1]
             try:
-                entries = decode_snapshot(self._disk.read_bytes(self.snapshot_path(offset)))
+                entries = decode_snapshot(self.snapshots.read(offset))
             except CorruptSnapshotError:
-                self.delete_snapshot(offset)
+                self.snapshots.delete(offset)
                 continue
             self._adopt(entries, now_ms)
             self.map_end_offset = self.last_snapshot_offset = offset
@@ -606,15 +543,14 @@ class ProducerStateManager:
     def truncate_fully(self, offset: int) -> None:
         """Remove all producers and snapshots; the log begins again at `offset`."""
         self.clear()
-        for snapshot in list(self.snapshots):
-            self.delete_snapshot(snapshot)
+        for snapshot in list(self.snapshots.offsets):
+            self.snapshots.delete(snapshot)
         self.last_snapshot_offset = 0
         self.map_end_offset = offset
 
     def begin_with(self, offset: int, producers: list[ProducerSnapshotEntry], now_ms: int) -> None:
         """Adopt the state of another log, with a durable snapshot (reloadFromTieredSnapshot). Call it after `truncate_fully(offset)`."""
-        self._disk.write_atomic(self.snapshot_path(offset), encode_snapshot(producers))
-        self.snapshots.append(offset)
+        self.snapshots.write_first(offset, encode_snapshot(producers))
         self.last_snapshot_offset = offset
         self._adopt(producers, now_ms)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.records.batch import decode_batch, read_header
-from odradek.storage.segment import BatchPosition, Segment
+from odradek.storage.batch_walk import BatchPosition
+from odradek.storage.segment import Segment
 from odradek.storage.slices import FileSlice
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from odradek.records.batch import (
 )
 from odradek.records.scan import Scan, ScanEnd, scan_batches
 from odradek.storage.append import read_marker
+from odradek.storage.batch_walk import MAX_RELATIVE_OFFSET
 from odradek.storage.leader_epochs import LeaderEpochCache
 from odradek.storage.producer_state import BATCHES_KEPT, BatchMetadata, ProducerStateManager
-from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from odradek.storage.segment import Segment
 
 _CHUNK = 1 << 20
 _RECOVERY_CHUNK = 1 << 20
@@ -320,7 +321,7 @@ def rebuild_producer_state(
     Snapshots taken on the way are fsynced, or with `owe` their paths are passed to `owe`. A cleanly shut down log without a snapshot was
     written by a release without snapshots, or is empty, and needs no scan.
     """
-    if clean and not state.snapshots:
+    if clean and not state.snapshots.offsets:
         state.map_end_offset = end_offset
         return
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odradek.storage.appending import roll
 from odradek.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -69,5 +70,16 @@ def _delete(log: Log, breached: Callable[[int, Segment], bool]) -> int:
             break
         count += 1
     if count:
-        log.remove_oldest(count)
+        _remove_oldest(log, count)
     return count
+
+
+def _remove_oldest(log: Log, count: int) -> None:
+    """Remove the `count` oldest segments, rolling first when that is all of them, and raise the log start accordingly."""
+    if count == len(log.segments) and log.active.size:
+        roll(log, log.log_end_offset)
+    count = min(count, len(log.segments) - 1)
+    if count > 0:
+        log.maybe_increment_log_start_offset(log.bases[count])
+        for _ in range(count):
+            log.remove_segment(0)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import struct
-from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -12,6 +10,15 @@ from odradek.base.disk import Disk, File, out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import HEADER_SIZE
 from odradek.records.scan import Scan, index_entries
+from odradek.storage.batch_walk import (
+    MAX_RELATIVE_OFFSET,
+    SCAN_BYTES,
+    BatchPosition,
+    begins_batch,
+    is_largest,
+    read_largest_timestamp,
+    walk,
+)
 from odradek.storage.index import CorruptIndexError, OffsetIndex, TimeIndex
 from odradek.storage.names import (
     DELETED_SUFFIX,
@@ -26,36 +33,6 @@ from odradek.storage.slices import Pin
 from odradek.storage.txn_index import TransactionIndex
 
 logger = logging.getLogger(__name__)
-
-MAX_RELATIVE_OFFSET = 0x7FFFFFFF
-
-_SCAN_BYTES = 4096
-_AGAIN_BYTES = 1024 * 1024
-_SCAN_HEADER = struct.Struct(">qiibIhiqq")
-"""Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp: 43 of the 61 header bytes."""
-_LOG_OVERHEAD = 12
-_SMALLEST_MESSAGE = 26
-"""Size of the smallest message, which has magic 0.
-
-A message of magic 0 or 1, compressed or not, is treated as a batch of one record with its last offset.
-"""
-_MESSAGE_HEADER = struct.Struct(">bq")
-"""Attributes and, in magic 1, the timestamp."""
-_MESSAGE_ATTRIBUTES = 17
-_MESSAGE_ATTRIBUTES_USED = 0x0F
-
-
-class BatchPosition(NamedTuple):
-    """Batch as found by a scan of headers; `size` is the whole batch in bytes."""
-
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-    leader_epoch: int
-    attributes: int
-    base_timestamp: int
-    max_timestamp: int
 
 
 class SegmentLimits(NamedTuple):
@@ -223,7 +200,7 @@ class Segment:
         self.bytes_since_index_entry = 0
         self.max_timestamp, self.max_timestamp_offset, self.max_timestamp_known = -1, self.base_offset, True
         try:
-            for batch in _walk(self, 0, size, 1 << 16):
+            for batch in walk(self, 0, size, 1 << 16):
                 self.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
         except KafkaError as error:
             # A reader of the damaged batch gets the error; the batches before it stay readable.
@@ -303,35 +280,6 @@ class Segment:
                 return True
         return self._index_full
 
-    def fitting(self, scan: Scan, now_ms: int, segment_bytes: int, segment_ms: int) -> int:
-        """Return how many of the batches, in order, fit into this segment before it rolls, by the rules of `should_roll`.
-
-        The result is limited by the free entries of the indexes, so that more batches may fit after these are written.
-        """
-        count, positions, last_offsets, timestamps = scan.batches, scan.positions, scan.last_offsets, scan.max_timestamps
-        if self.should_roll(scan.sizes[0], last_offsets[0], timestamps[0], now_ms, segment_bytes, segment_ms):
-            return 0
-        if count == 1:
-            return 1
-        offsets, times = self.offset_index, self.time_index
-        count = min(count, max(min(offsets.max_entries - offsets.entries, times.max_entries - 1 - times.entries), 1))
-        room, start = segment_bytes - self.size, positions[0]
-        first = self.first_batch_timestamp if self.size else timestamps[0]
-        longest_ms = segment_ms - self.roll_jitter_ms
-
-        def fits(count: int) -> bool:
-            last = count - 1
-            if positions[last] + scan.sizes[last] - start > room or last_offsets[last] - self.base_offset > MAX_RELATIVE_OFFSET:
-                return False
-            newest = max(timestamps[:count])
-            waited_ms = newest - first if first is not None and first >= 0 else self.time_waited_for_roll(now_ms, newest)
-            return waited_ms <= longest_ms
-
-        if fits(count):
-            return count
-        # The first batch fits, as checked above; if n batches fit, so do fewer.
-        return 1 + bisect_left(range(2, count + 1), True, key=lambda more: not fits(more))
-
     def time_waited_for_roll(self, now_ms: int, timestamp: int) -> int:
         """Return the milliseconds since the first batch by record time, or since the creation when records have no timestamp."""
         first = self.first_batch_timestamp
@@ -359,9 +307,9 @@ class Segment:
 
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
-    def scan(self, position: int = 0, end: int | None = None, *, read_ahead: int = _SCAN_BYTES) -> Iterator[BatchPosition]:
+    def scan(self, position: int = 0, end: int | None = None, *, read_ahead: int = SCAN_BYTES) -> Iterator[BatchPosition]:
         """Yield the batches from `position` (a batch boundary) to `end`, headers only; `read_ahead` bytes are read at a time."""
-        return _walk(self, position, self.size if end is None else end, read_ahead)
+        return walk(self, position, self.size if end is None else end, read_ahead)
 
     def position_before(self, offset: int) -> int:
         """Return a batch boundary at or before the batch that holds `offset` (or follows it), from the offset index.
@@ -370,7 +318,7 @@ class Segment:
         wrong index is rebuilt at once.
         """
         found, position = self.offset_index.lookup(offset)
-        if self._indexes_trusted or position == 0 or self._begins_batch(position, found):
+        if self._indexes_trusted or position == 0 or begins_batch(self, position, found):
             return position
         self._distrust(f"{self.offset_index.path}: no batch of offset {found} begins at {position}")
         return self.offset_index.lookup(offset)[1]
@@ -378,30 +326,10 @@ class Segment:
     def offset_before(self, timestamp: int) -> int:
         """Return an offset below which no record is as late as `timestamp`, from the time index, checked as in `position_before`."""
         found, offset = self.time_index.lookup(timestamp)
-        if self._indexes_trusted or found < 0 or self._is_largest(found, offset):
+        if self._indexes_trusted or found < 0 or is_largest(self, found, offset):
             return offset
         self._distrust(f"{self.time_index.path}: no batch with the largest timestamp {found} contains offset {offset}")
         return self.time_index.lookup(timestamp)[1]
-
-    def _begins_batch(self, position: int, offset: int) -> bool:
-        if not 0 < position <= self.size - HEADER_SIZE:
-            return False
-        head = self.file.pread(_SCAN_HEADER.size, position)
-        fields: tuple[int, ...] = _SCAN_HEADER.unpack(head)
-        base_offset, length, _, magic, _, _, delta, _, _ = fields
-        size = length + _LOG_OVERHEAD
-        return (
-            magic == 2
-            and HEADER_SIZE <= size <= self.size - position
-            and delta >= 0
-            and self.base_offset <= base_offset <= offset <= self.base_offset + MAX_RELATIVE_OFFSET
-        )
-
-    def _is_largest(self, timestamp: int, offset: int) -> bool:
-        if offset < self.base_offset:
-            return False
-        batch = self.find(offset)
-        return batch is not None and batch.base_offset <= offset and batch.max_timestamp == timestamp
 
     def _distrust(self, why: str) -> None:
         logger.warning("Rebuilding an index that does not fit its log: %s", why)
@@ -410,44 +338,22 @@ class Segment:
     def find(self, offset: int, start_position: int | None = None) -> BatchPosition | None:
         """Return the first batch whose last offset is >= `offset`, None when the segment ends before it."""
         position = self.position_before(offset) if start_position is None else start_position
-        for batch in _walk(self, position, self.size, _SCAN_BYTES):
+        for batch in walk(self, position, self.size, SCAN_BYTES):
             if batch.last_offset >= offset:
                 return batch
         return None
 
     def batch_at(self, position: int) -> BatchPosition:
         """Return the batch that begins at `position`. Raises KafkaError CORRUPT_MESSAGE without a batch."""
-        for batch in _walk(self, position, self.size, HEADER_SIZE):
+        for batch in walk(self, position, self.size, HEADER_SIZE):
             return batch
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.log_path}: no batch at position {position}")
 
-    def read_next_offset(self) -> int:
-        """Return the offset after the last batch in the file; the base offset when it is empty."""
-        next_offset = self.base_offset
-        if self.size == 0:
-            return next_offset
-        position = self.position_before(self.offset_index.last_offset)
-        for batch in _walk(self, position, self.size, 64 * 1024):
-            next_offset = batch.last_offset + 1
-        return next_offset
-
     def ensure_max_timestamp(self) -> None:
         """Read the largest timestamp of a loaded segment (LogSegment.readLargestTimestamp)."""
-        if self.max_timestamp_known:
-            return
-        times = self.time_index
-        offset = self.offset_before(times.last_timestamp)
-        if self.max_timestamp_known:
-            return  # The index had to be rebuilt.
-        timestamp = times.last_timestamp
-        position = self.position_before(offset) if times.entries else 0
-        largest, largest_offset = timestamp, offset
-        if self.size:
-            for batch in _walk(self, position, self.size, 64 * 1024):
-                if batch.max_timestamp > largest:
-                    largest, largest_offset = batch.max_timestamp, batch.last_offset
-        self.max_timestamp, self.max_timestamp_offset = largest, largest_offset
-        self.max_timestamp_known = True
+        if not self.max_timestamp_known:
+            self.max_timestamp, self.max_timestamp_offset = read_largest_timestamp(self)
+            self.max_timestamp_known = True
 
     def largest_timestamp(self) -> int:
         """Return the largest record timestamp (ms); the file's modification time (ms) when no record has one.
@@ -508,12 +414,6 @@ class Segment:
         self.max_timestamp_known = False
         self.ensure_max_timestamp()
         return offset if batch is None else min(offset, batch.base_offset)
-
-    def write_again(self, position: int) -> None:
-        """Rewrite the bytes from `position` on in their place; see `Log.write_again`."""
-        while position < self.size:
-            data = self.file.pread(min(_AGAIN_BYTES, self.size - position), position)
-            position += self.file.pwritev([data], position)
 
     def index_paths(self) -> list[str]:
         """Return the existing index files, after writing pending entries; a flush fsyncs them besides the log."""
@@ -592,36 +492,3 @@ class Segment:
             if index is not None:
                 index.path = f"{directory}/{segment_file(self.base_offset, suffix)}"
         self.txn_index.path = f"{directory}/{segment_file(self.base_offset, TXN_INDEX_SUFFIX)}"
-
-
-def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterator[BatchPosition]:
-    """Yield batch headers by small reads, until `end`. Raises KafkaError CORRUPT_MESSAGE for an invalid batch header."""
-    file = segment.file
-    window = b""
-    window_start = position
-    unpack = _SCAN_HEADER.unpack_from
-    while position + _SMALLEST_MESSAGE <= end:
-        at = position - window_start
-        if at + _SCAN_HEADER.size > len(window):
-            window = file.pread(max(read_ahead, HEADER_SIZE), position)
-            window_start, at = position, 0
-            if len(window) < _SCAN_HEADER.size:
-                # The last message, of magic 0 or 1, may be shorter; the file may also have been truncated since.
-                if len(window) < _SMALLEST_MESSAGE:
-                    return
-                window = window.ljust(_SCAN_HEADER.size, b"\0")
-        base_offset, length, epoch, magic, _, attributes, delta, base_timestamp, max_timestamp = unpack(window, at)
-        size = length + _LOG_OVERHEAD
-        if magic != 2 or size < HEADER_SIZE or delta < 0:
-            if not 0 <= magic < 2 or size < _SMALLEST_MESSAGE:
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE,
-                    f"{segment.log_path}: no batch header at position {position} (magic {magic}, length {length})",
-                )
-            attributes, base_timestamp = _MESSAGE_HEADER.unpack_from(window, at + _MESSAGE_ATTRIBUTES)
-            attributes &= _MESSAGE_ATTRIBUTES_USED
-            epoch, delta, max_timestamp = -1, 0, base_timestamp if magic else -1
-        if position + size > end:
-            return
-        yield BatchPosition(position, size, base_offset, base_offset + delta, epoch, attributes, base_timestamp, max_timestamp)
-        position += size

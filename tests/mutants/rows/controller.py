@@ -90,7 +90,11 @@ ROWS = {
     ],
     "controller/kraft/metadata_log.py": [
         ("len(self.snapshots) > 1", "self.snapshots", "retention deletes the last snapshot"),
-        ("log.write_again(0 if newest is None else newest.offset)", "pass", "records of a failed fsync count as durable after a restart"),
+        (
+            "log.segments.write_again(0 if newest is None else newest.offset)",
+            "pass",
+            "records of a failed fsync count as durable after a restart",
+        ),
     ],
     "controller/kraft/periodic.py": [
         ("self._heartbeats.stood_still(late_s, as_of_s)", "pass", "a controller that was paused fences all brokers"),

@@ -1,6 +1,10 @@
 """Planted bugs of storage."""
 
 ROWS = {
+    "storage/appending.py": [
+        ("marker is not None:", "marker is None:", "a fenced coordinator's marker ends a transaction"),
+        ("try:\n        if log.durability.is_cut:\n            harden(log)", "try:", "a leader overwrites an unfinished truncation"),
+    ],
     "storage/checkpoints.py": [
         ("rows) != expected", "rows) > expected", "a truncated checkpoint file is believed"),
     ],
@@ -17,9 +21,13 @@ ROWS = {
     "storage/compaction/swap.py": [
         (
             "return Swapped(disk, log, segment, deleted",
-            "log.delete_later(deleted)\n        return Swapped(disk, log, segment, []",
+            "log.segments.deleted += deleted\n        return Swapped(disk, log, segment, []",
             "segments are removed before the swap is durable",
         ),
+    ],
+    "storage/creation.py": [
+        ("if each.topic_partition in self._tables.current:", "if False:", "two logs write the same files"),
+        ("not is_new or topic_partition", "topic_partition", "a failed directory's replica is recreated empty"),
     ],
     "storage/disk.py": [
         ("fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", "a JVM broker starts on a locked directory"),
@@ -30,7 +38,12 @@ ROWS = {
             "a replaced file is the old one after a power cut",
         ),
     ],
+    "storage/duplicates.py": [
+        ('return log, "the', 'return empty, "the', "a failed creation's empty log replaces the records"),
+        ("reason is _ASSIGNED", "reason is None", "records are deleted because of the metadata"),
+    ],
     "storage/flushing.py": [
+        ("self.is_cut or offset >", "offset >", "truncated records return after a power cut"),
         ("recovery_point = min(self.recovery_point, log_end_offset)\n        self.", "", "records after a truncation count as flushed"),
         (
             'self._directories.update(path.rpartition("/")[0] for path in names)',
@@ -42,27 +55,16 @@ ROWS = {
         ("self.number > order.written", "True", "an overtaken flush writes truncated epochs"),
     ],
     "storage/loader.py": [
-        ("log.write_again(log.recovery_point)", "pass", "records of a failed fsync count as durable after a restart"),
+        ("log.segments.write_again(log.recovery_point)", "pass", "records of a failed fsync count as durable after a restart"),
         ("if rest:", "if not rest:", "a dropped segment returns after a power cut"),
         ("<= self.recovery_point:", "<= self.recovery_point + 1:", "the unflushed end of a segment is not checked"),
         ("offset < lowest_cleaned", "offset <= lowest_cleaned", "an unfinished swap replaces its segments"),
-    ],
-    "storage/log.py": [
-        ("marker is not None:", "marker is None:", "a fenced coordinator's marker ends a transaction"),
-        ("return False\n            self._durability.void_plans()", "return False", "an fsync vouches for records after a truncation"),
-        ("if self._options.write_checkpoints is not None:", "if False:", "the recovery point stays above a truncated end"),
-        ("not self._cut and ", "", "truncated records return after a power cut"),
-        ("try:\n            if self._cut:\n                self._harden()", "try:", "a leader overwrites an unfinished truncation"),
     ],
     "storage/log_directory.py": [
         ("\n            self._disk.fsync_dir(self.path)", "", "an old clean-shutdown marker returns after a power cut"),
         ("\n            self.write_recovery_points()", "", "a recreated log keeps its predecessor's recovery point"),
     ],
     "storage/log_manager.py": [
-        ("if each.topic_partition in self._tables.current:", "if False:", "two logs write the same files"),
-        ("not is_new or topic_partition", "topic_partition", "a failed directory's replica is recreated empty"),
-        ('return log, "the', 'return empty, "the', "a failed creation's empty log replaces the records"),
-        ("reason is _ASSIGNED:", "reason is None:", "records are deleted because of the metadata"),
         (
             "write_recovery_points()\n                directory.write_log_start_offsets()\n                directory.write_clean_marker(broker_epoch",
             "write_clean_marker(broker_epoch)\n                directory.write_recovery_points()\n                directory.write_log_start_offsets(",
@@ -105,5 +107,9 @@ ROWS = {
     ],
     "storage/slices.py": [
         ("if self._readers == 0:", "if self._readers >= 0:", "a file is closed while it is being sent"),
+    ],
+    "storage/truncation.py": [
+        ("return False\n    log.durability.void_plans()", "return False", "an fsync vouches for records after a truncation"),
+        ("if log.options.write_checkpoints is not None:", "if False:", "the recovery point stays above a truncated end"),
     ],
 }

@@ -116,7 +116,7 @@ class MetadataLog:
         if config.is_controller:
             # Others count a voter's copy as durable. Records covered by the newest snapshot need no log.
             newest = opened.latest_snapshot()
-            log.write_again(0 if newest is None else newest.offset)
+            log.segments.write_again(0 if newest is None else newest.offset)
         log.flush()
         return opened
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, code_of
 from odradek.protocol.fetch_session import AskerSession
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from odradek.replication.fetching.states import FetchState, FetchTable, Followed, PartitionKey
 
 FIRST_VERSION = 15
@@ -134,3 +135,19 @@ def _forgotten(keys: Iterable[PartitionKey]) -> list[FetchRequest.ForgottenTopic
             topic = topics[topic_id] = FetchRequest.ForgottenTopic(topic_id=UUID(int=topic_id))
         topic.partitions.append(partition)
     return list(topics.values())
+
+
+def list_offsets(replica_id: int, resetting: Iterable[Followed], timestamp: int) -> ListOffsetsRequest:
+    """Return the request for the bounds of the leader's logs; `timestamp` is EARLIEST or LATEST."""
+    topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
+    for followed in resetting:
+        name, partition = followed.topic_partition
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = ListOffsetsRequest.ListOffsetsTopic(name=name)
+        topic.partitions.append(
+            ListOffsetsRequest.ListOffsetsPartition(
+                partition_index=partition, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
+            )
+        )
+    return ListOffsetsRequest(replica_id=replica_id, topics=list(topics.values()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.config.keys.transactions import TRANSACTION_MAX_TIMEOUT_MS
 from odradek.metrics.histogram import Distribution
 from odradek.metrics.registry import by, read_one
-from odradek.replication.partition import Role
+from odradek.replication.roles import Role
 from odradek.storage.compaction.manager import CleanerManager
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class BrokerTasks:
         self._new_names = Alarm(clock, self._sync_new_names)
         self._syncing_names = False
         self._stopped = False
-        log_manager.on_roll = self._flush_rolled
+        log_manager.options.on_roll = self._flush_rolled
         log_manager.on_created = self._created
 
         def every(name: str, key: Key[int], work: Work) -> None:
@@ -176,7 +176,7 @@ class BrokerTasks:
 
     def _sync_new_names(self) -> None:
         failed: list[tuple[str, OSError]] = []
-        writes = self._log_manager.begin_new_names()
+        writes = self._log_manager.names.begin()
         done = self._checkpoint(writes, failed)
         if done is not None:
             self._syncing_names = True
@@ -185,9 +185,9 @@ class BrokerTasks:
     def _names_synced(self, writes: Sequence[DirectoryWrite], failed: Sequence[tuple[str, OSError]]) -> None:
         self._syncing_names = False
         if any(out_of_descriptors(error) for _, error in failed):
-            self._log_manager.put_back(writes)
+            self._log_manager.names.put_back(writes)
             self._new_names.set(_AGAIN_S)
-        elif self._log_manager.has_new_names:
+        elif self._log_manager.names:
             self._created()
 
     def _checkpoint(self, writes: Sequence[DirectoryWrite], failed: list[tuple[str, OSError]] | None = None) -> Deferred[None] | None:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from odradek.base.disk import File
 from odradek.base.ids import TopicPartition
+from odradek.storage.batch_walk import MAX_RELATIVE_OFFSET
 from odradek.storage.log import Log
 from odradek.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_file
-from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment, SegmentLimits
+from odradek.storage.segment import Segment, SegmentLimits
 from odradek.storage.txn_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)

@@ -43,7 +43,7 @@ class Swapped:
     def finish(self) -> None:
         """Schedule the removal of the old segments' files, after file.delete.delay.ms."""
         self._segment.directory_entry_durable = True
-        self._log.delete_later(self._deleted)
+        self._log.segments.deleted += self._deleted
 
 
 def swap_in(disk: Disk, plan: CleaningPlan, cleaned: CleanedSegment, sources: Sequence[Source], now_ms: int) -> Swapped | None:

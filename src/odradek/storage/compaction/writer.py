@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from odradek.base.disk import Disk
 from odradek.base.errors import StorageError
 from odradek.records.runs import FilteredRun, SegmentBooks
+from odradek.storage.batch_walk import MAX_RELATIVE_OFFSET
 from odradek.storage.index import OffsetIndex, TimeIndex
 from odradek.storage.names import (
     CLEANED_SUFFIX,
@@ -17,7 +18,7 @@ from odradek.storage.names import (
     TXN_INDEX_SUFFIX,
     segment_file,
 )
-from odradek.storage.segment import MAX_RELATIVE_OFFSET, SegmentLimits
+from odradek.storage.segment import SegmentLimits
 from odradek.storage.txn_index import AbortedTransaction, TransactionIndex
 
 
