@@ -187,7 +187,7 @@ def _apis() -> Iterator[str]:
     known = [key for key, info in API_INFO.items() if {"broker", "controller"} & set(info.listeners) and key not in _UNUSED]
     yield _HEAD.format(served=len(APIS), known=len(known))
     for api in APIS:
-        listeners = ", ".join(scope for scope in (BROKER, CONTROLLER) if api.stands_on(scope))
+        listeners = ", ".join(scope for scope in (BROKER, CONTROLLER) if api.is_served_on(scope))
         yield f"| {API_INFO[api.api_key].name} | {int(api.api_key)} | {_versions(api)} | {listeners} | {_decided_by(api)} |\n"
     served = {api.api_key for api in APIS}
     yield _MISSING.format(missing=", ".join(f"{API_INFO[key].name} ({int(key)})" for key in known if key not in served))

@@ -38,7 +38,7 @@ _REMOVED = {ApiKey.CONTROLLED_SHUTDOWN}
 
 
 def _to_come(scope: str) -> tuple[ApiKey, ...]:
-    served = {api.api_key for api in APIS if api.stands_on(scope)}
+    served = {api.api_key for api in APIS if api.is_served_on(scope)}
     return tuple(sorted(key for key, api in API_INFO.items() if scope in api.listeners and key not in served | _FOR_REPORTERS | _REMOVED))
 
 

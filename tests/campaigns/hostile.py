@@ -51,7 +51,7 @@ def valid_frames(seed: int) -> list[bytes]:
         for version in range(api.min_version, api.max_version + 1):
             request = request_class(api.api_key)
             messages = [request()]
-            if api.stands_on(BROKER):
+            if api.is_served_on(BROKER):
                 messages += [Generator((seed, api.api_key, version, number), version).message(request) for number in range(4)]
             for message in messages:
                 with contextlib.suppress(UnsupportedVersionError):

@@ -80,7 +80,7 @@ class Corpus:
 
     def __init__(self, rng: random.Random, scope: str, frames: list[bytes]) -> None:
         self._rng = rng
-        self._served = {int(api.api_key): (api.min_version, api.max_version) for api in APIS if api.stands_on(scope)}
+        self._served = {int(api.api_key): (api.min_version, api.max_version) for api in APIS if api.is_served_on(scope)}
         served = (frame for frame in frames if frame[:2] != _UNREGISTER)
         self._frames = [frame for frame in served if int.from_bytes(frame[:2], "big") in self._served]
         self._closing = 0

@@ -203,7 +203,7 @@ def test_each_broker_is_asked(cluster: EmbeddedCluster, command: Command) -> Non
     rows = json.loads(command("api-versions", "-J", "-b", cluster.bootstrap_servers).out)
     served = {(row["broker"], row["name"], row["max_version"]) for row in rows if row["max_version"] is not None}
     for node in cluster.ids:
-        expected = {api.api_key: api.max_version for api in APIS if api.stands_on("broker") and not api.optional}
+        expected = {api.api_key: api.max_version for api in APIS if api.is_served_on("broker") and not api.optional}
         expected[ApiKey.INIT_PRODUCER_ID] -= 1  # whose newest version is not stable
         assert {(node, API_INFO[key].name, version) for key, version in expected.items()} == {each for each in served if each[0] == node}
     assert all(row["usable"] is None or row["min_version"] <= row["usable"] <= row["max_version"] for row in rows)

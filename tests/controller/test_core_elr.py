@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode
 from odradek.controller.core.brokers import fence_stale_broker
 from odradek.controller.core.configs import DELETE, SET, alter_configs, incremental_alter_configs
 from odradek.controller.core.partitions import ELECTION_PREFERRED, ELECTION_UNCLEAN, balance_leaders, elect_leaders, elect_unclean_leaders
-from odradek.metadata.features import SERVED_LEVELS, registered_features, supported_features
+from odradek.metadata.features import SUPPORTED_LEVELS, registered_features, supported_features
 from odradek.metadata.registrations import NO_LEADER, RECOVERED, RECOVERING, PartitionRegistration
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
@@ -212,7 +212,7 @@ class TestElections:
 
 
 def test_levels_that_nobody_here_serves_are_registered_where_they_are_finalized() -> None:
-    unserved = [name for name, level in SERVED_LEVELS.items() if level == 0]
+    unserved = [name for name, level in SUPPORTED_LEVELS.items() if level == 0]
     assert set(unserved) == {"share.version", "streams.version"}
     assert registered_features({}) == supported_features()
     assert registered_features({"share.version": 1, "group.version": 1}) == supported_features() | {"share.version": (0, 1)}

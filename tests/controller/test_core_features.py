@@ -11,7 +11,7 @@ from odradek.metadata.features import (
     FEATURES,
     METADATA_VERSION,
     METADATA_VERSION_NAMES,
-    SERVED_LEVELS,
+    SUPPORTED_LEVELS,
     VersionRange,
     known_features,
     metadata_would_be_lost,
@@ -271,7 +271,7 @@ def test_what_is_said_to_be_supported_can_be_reached() -> None:
 
 
 def test_a_level_served_in_part_ends_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SERVED_LEVELS, "transaction.version", 1)
+    monkeypatch.setitem(SUPPORTED_LEVELS, "transaction.version", 1)
     assert supported_features()["transaction.version"] == VersionRange(0, 1)
     assert known_features()["transaction.version"] == VersionRange(0, 2)
     assert "supported level is 1" in refused(old(30), ("transaction.version", 2, UPGRADE))
@@ -279,7 +279,7 @@ def test_a_level_served_in_part_ends_the_range(monkeypatch: pytest.MonkeyPatch) 
 
 def test_brokers_come_back_to_levels_that_are_kept_but_not_served() -> None:
     """As in a directory that JVM Kafka formatted: nobody here serves what it finalized, and the cluster starts all the same."""
-    unserved = [name for name in FEATURES if SERVED_LEVELS.get(name) == 0]
+    unserved = [name for name in FEATURES if SUPPORTED_LEVELS.get(name) == 0]
     assert len(unserved) == 2
     controller = Controller(features=False)
     controller.append(level_records({METADATA_VERSION: 30, **dict.fromkeys(unserved, 1)}))

@@ -78,7 +78,7 @@ class MemoryLog:
         """Number of registered listeners."""
         return len(self._listeners)
 
-    def lead_on(self, leader_epoch: int) -> bool:
+    def continue_leading(self, leader_epoch: int) -> bool:
         return self.leads_on
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:

@@ -28,7 +28,7 @@ def ask(version: int, scope: str = BROKER, *, name: str = "test", software: str 
 def test_it_names_what_the_listener_serves(scope: str) -> None:
     answer = ask(4, scope)
     assert answer.error_code == 0
-    assert [each.api_key for each in answer.api_keys] == [int(api.api_key) for api in APIS if api.stands_on(scope) and not api.optional]
+    assert [each.api_key for each in answer.api_keys] == [int(api.api_key) for api in APIS if api.is_served_on(scope) and not api.optional]
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "a b", "a/b", "x" * 513])

@@ -203,7 +203,7 @@ def test_nothing_is_looked_at_for_somebody_without_a_right(scope: str) -> None:
         for topic in (GONE1, GONE2):
             await world.create(topic)
         for api in APIS:
-            if api.stands_on(scope):
+            if api.is_served_on(scope):
                 found[api.api_key.name], codes[api.api_key.name] = await looked_at(world, scope, api.api_key, NOBODY)
         return {name: seen for name, seen in found.items() if seen}, codes
 

@@ -35,12 +35,12 @@ class Hosting(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS))
     def comes(self, topic: str) -> None:
-        assert self.traffic.hosts(topic) is self.traffic.topics[topic]
+        assert self.traffic.add_partition(topic) is self.traffic.topics[topic]
         self.partitions[topic] += 1
 
     @rule(topic=st.sampled_from(TOPICS))
     def goes(self, topic: str) -> None:
-        self.traffic.hosts_no_more(topic)
+        self.traffic.remove_partition(topic)
         self.partitions[topic] = max(self.partitions[topic] - 1, 0)
         if not self.partitions[topic]:
             self.counted[topic] = 0

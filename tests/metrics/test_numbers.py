@@ -141,21 +141,21 @@ def test_memory_is_bounded_whatever_is_recorded() -> None:
 
 def test_a_topic_goes_with_its_last_partition_and_the_sum_does_not_fall() -> None:
     traffic = Traffic()
-    counts = traffic.hosts("t")
-    assert traffic.hosts("t") is counts
+    counts = traffic.add_partition("t")
+    assert traffic.add_partition("t") is counts
     counts.bytes_in += 7
-    traffic.hosts_no_more("t")
+    traffic.remove_partition("t")
     assert list(traffic.topics) == ["t"]
-    traffic.hosts_no_more("t")
+    traffic.remove_partition("t")
     assert traffic.topics == {}
     traffic.unhosted.bytes_in += 1
     assert traffic.total().bytes_in == 8
-    assert traffic.hosts("t").bytes_in == 0, "a new topic of the name begins anew"
+    assert traffic.add_partition("t").bytes_in == 0, "a new topic of the name begins anew"
 
 
 def test_every_count_of_a_topic_is_summed() -> None:
     traffic = Traffic()
-    counts = traffic.hosts("t")
+    counts = traffic.add_partition("t")
     for number, field in enumerate(SUMS):
         setattr(counts, field, number + 1)
     assert [getattr(traffic.total(), field) for field in SUMS] == list(range(1, len(SUMS) + 1))

@@ -163,9 +163,9 @@ def test_a_coordinator_of_a_former_leadership_writes_nothing_and_hears_of_it() -
     assert "lost" in told
     assert code_of(lambda: log.append(batch(), 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert broker.log_end(GROUPS) == 0
-    assert not log.lead_on(1), "that was another's"
+    assert not log.continue_leading(1), "that was another's"
     assert code_of(lambda: log.high_watermark) is ErrorCode.FENCED_LEADER_EPOCH
-    assert log.lead_on(2)
+    assert log.continue_leading(2)
     assert log.append(batch(), 2) == 0
 
 

@@ -15,7 +15,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_groups import DescribeGroupsResponse
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from odradek.server.requests import long_answers
-from odradek.server.requests.long_answers import REQUEST_BYTES, STEPS_PER_LOOK, TURN_BYTES, TURN_S, Entries, LongAnswers
+from odradek.server.requests.long_answers import ITERATION_BYTES, ITERATION_S, REQUEST_BYTES, STEPS_PER_LOOK, Entries, LongAnswers
 from tests.clock import ManualClock
 
 Group = DescribeGroupsResponse.DescribedGroup
@@ -91,7 +91,7 @@ def test_error_codes_of_structs_are_counted_and_none_of_the_response(line: Line)
 
 def test_a_turn_has_a_share_of_the_bytes(line: Line) -> None:
     answer = line.ask(count=40)
-    a_turn = TURN_BYTES // LARGE + 1
+    a_turn = ITERATION_BYTES // LARGE + 1
     assert line.made["g"] == a_turn
     assert line.turns(answer) == -(-(40 - a_turn) // a_turn)
     assert [len(group.members[0].member_metadata) for group in groups_of(answer)] == [LARGE] * 40
@@ -102,7 +102,7 @@ def test_requests_that_wait_have_a_bound_in_bytes(line: Line) -> None:
     large = REQUEST_BYTES // 2 + 1
     first = line.ask("first", request_size=large)
     assert line.ask("small").done is False
-    assert len(groups_of(line.ask("second", takes_s=TURN_S, request_size=large))) == 40  # in one go
+    assert len(groups_of(line.ask("second", takes_s=ITERATION_S, request_size=large))) == 40  # in one go
     assert not first.done
     line.turns(first)
     assert not line.ask("other").done
@@ -114,7 +114,7 @@ def test_one_large_request_alone_is_answered_in_turns(line: Line) -> None:
 
 
 def test_a_turn_has_a_share_of_the_time(line: Line) -> None:
-    answer = line.ask(count=10, size=1, takes_s=2 * TURN_S)
+    answer = line.ask(count=10, size=1, takes_s=2 * ITERATION_S)
     assert line.made["g"] == 1
     assert line.turns(answer) >= 9
 
@@ -147,7 +147,7 @@ def test_steps_that_make_no_struct_have_a_share_of_the_time(line: Line, structs_
         nonlocal taken
         yield from line.steps("g", structs_before, 10, 0.0)
         for _ in range(40):
-            line.clock.now_s += 2 * TURN_S
+            line.clock.now_s += 2 * ITERATION_S
             taken += 1
             yield None
         return DescribeGroupsResponse(throttle_time_ms=7)
@@ -161,7 +161,7 @@ def test_steps_that_make_no_struct_have_a_share_of_the_time(line: Line, structs_
 
 
 def test_all_that_wait_share_a_turn(line: Line) -> None:
-    answers = [line.ask(name, count=20, size=1, takes_s=2 * TURN_S) for name in "abcdefgh"]
+    answers = [line.ask(name, count=20, size=1, takes_s=2 * ITERATION_S) for name in "abcdefgh"]
     before = sum(line.made.values())
     line.clock.turn()
     assert sum(line.made.values()) == before + 1
@@ -284,7 +284,7 @@ def test_only_the_oldest_goes_on_while_all_hold_much(line: Line, monkeypatch: py
     first, *others = [line.ask(name, count=60) for name in "abcd"]
     while not first.done:
         line.clock.turn()
-        assert sum(line.made[name] for name in "bcd") * LARGE <= most + 4 * TURN_BYTES
+        assert sum(line.made[name] for name in "bcd") * LARGE <= most + 4 * ITERATION_BYTES
     for other in others:
         line.turns(other)
         assert len(other.result().groups) == 60

@@ -202,11 +202,11 @@ def test_a_transaction_is_late_five_minutes_after_the_longest_time_that_it_may_t
 
 def test_isr_changes_are_told_apart() -> None:
     world = Replicas()
-    counts = world.manager.traffic.hosts("t")
+    counts = world.manager.traffic.add_partition("t")
     counts.isr_shrinks, counts.isr_expands, counts.isr_failures = 1, 2, 3
     names = ("IsrShrinksPerSec", "IsrExpandsPerSec", "FailedIsrUpdatesPerSec")
     assert [world.total(name) for name in names] == [1, 2, 3]
-    world.manager.traffic.hosts_no_more("t")
+    world.manager.traffic.remove_partition("t")
     assert [world.total(name) for name in names] == [1, 2, 3], "what has happened has happened"
 
 
@@ -402,7 +402,7 @@ def test_a_topic_has_its_own_numbers_and_none_when_it_goes() -> None:
     add_traffic(made, lambda: traffic)
     meters = "kafka.server:type=BrokerTopicMetrics,name="
     for topic, factor in (("a", 1), ("b", 100)):
-        counts = traffic.hosts(topic)
+        counts = traffic.add_partition(topic)
         counts.messages_in, counts.bytes_in, counts.bytes_out, counts.bytes_rejected = factor, 2 * factor, 3 * factor, 4 * factor
         counts.replication_bytes_in, counts.produces, counts.failed_fetches = 5 * factor, 6 * factor, 7 * factor
     expected = {"MessagesInPerSec": 1, "BytesInPerSec": 2, "BytesOutPerSec": 3, "BytesRejectedPerSec": 4}
@@ -410,7 +410,7 @@ def test_a_topic_has_its_own_numbers_and_none_when_it_goes() -> None:
     for name, value in expected.items():
         assert told(made, meters + name) == {(): 101 * value, ("a",): value, ("b",): 100 * value}
     assert told(made, meters + "ReplicationBytesInPerSec") == {(): 505}, "not by topic in Kafka"
-    traffic.hosts_no_more("b")
+    traffic.remove_partition("b")
     for name, value in expected.items():
         assert told(made, meters + name) == {(): 101 * value, ("a",): value}
 

@@ -20,7 +20,7 @@ from odradek.protocol.messages.metadata_records import FeatureLevelRecord, Regis
 from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.server.cluster.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.cluster.producer_ids import ProducerIdManager
-from odradek.server.cluster.registration import AdvertisedListener, BrokerRegistrar, Identity, Introduce
+from odradek.server.cluster.registration import AdvertisedListener, BrokerRegistrar, Identity, RegisterBroker
 from tests.clock import ManualClock
 from tests.server.registration_support import FakeChannel
 
@@ -505,7 +505,7 @@ def test_the_start_goes_on_when_the_metadata_has_the_registration() -> None:
         world, told = RegistrationWorld(), list[Any]()
         kraft: Any = SimpleNamespace(image=image_with(4), loader=SimpleNamespace(on_image=told), on_leader=[])
         node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
-        step = Introduce(node, kraft, world.registrar)
+        step = RegisterBroker(node, kraft, world.registrar)
         start = asyncio.ensure_future(step.start())
         await asyncio.sleep(0)
         world.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
@@ -529,7 +529,7 @@ def test_the_start_goes_on_when_the_metadata_has_a_later_registration_before_its
         world = RegistrationWorld()
         kraft: Any = SimpleNamespace(image=EMPTY, loader=SimpleNamespace(on_image=[]), on_leader=[])
         node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
-        start = asyncio.ensure_future(Introduce(node, kraft, world.registrar).start())
+        start = asyncio.ensure_future(RegisterBroker(node, kraft, world.registrar).start())
         await asyncio.sleep(0)
         world.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
         world.beat(error_code=ErrorCode.STALE_BROKER_EPOCH)
@@ -553,7 +553,7 @@ def test_a_start_that_is_given_up_looks_at_no_image_any_more() -> None:
         world, told = RegistrationWorld(), list[Any]()
         kraft: Any = SimpleNamespace(image=EMPTY, loader=SimpleNamespace(on_image=told), on_leader=[])
         node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
-        step = Introduce(node, kraft, world.registrar)
+        step = RegisterBroker(node, kraft, world.registrar)
         start = asyncio.ensure_future(step.start())
         await asyncio.sleep(0)
         world.channel.answer(BrokerRegistrationResponse(broker_epoch=5))

@@ -47,7 +47,7 @@ def test_an_error_has_a_shape(api: Api) -> None:
 def test_an_api_stays_within_what_the_protocol_has(api: Api) -> None:
     info = API_INFO[api.api_key]
     assert info.min_version <= api.min_version <= api.max_version <= info.max_version
-    assert {scope for scope in (BROKER, CONTROLLER) if api.stands_on(scope)} <= set(info.listeners)
+    assert {scope for scope in (BROKER, CONTROLLER) if api.is_served_on(scope)} <= set(info.listeners)
     assert not api.forwarded or CONTROLLER in api.deciders
 
 

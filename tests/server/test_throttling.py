@@ -348,5 +348,5 @@ def test_nobody_has_a_meter_while_there_are_no_quotas() -> None:
 
 
 def test_exempt_apis_are_served() -> None:
-    served = {scope: {api.api_key for api in APIS if api.stands_on(scope)} for scope in EXEMPT}
+    served = {scope: {api.api_key for api in APIS if api.is_served_on(scope)} for scope in EXEMPT}
     assert all(keys <= served[scope] for scope, keys in EXEMPT.items())

@@ -77,7 +77,7 @@ def _forget_who_is_about_to_join(patch: pytest.MonkeyPatch) -> None:
 
 
 def _load_anew_in_each_epoch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ShardContext, "lead_on", lambda self, leader_epoch: False)
+    patch.setattr(ShardContext, "continue_leading", lambda self, leader_epoch: False)
 
 
 @pytest.mark.long

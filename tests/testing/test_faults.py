@@ -25,7 +25,7 @@ from odradek.testing.kit.faults import Action, RuleBook, new_rule
 from odradek.testing.kit.partition_split import names_topics, partition_errors
 from tests.testing.wire import Wire, errors_in, sample
 
-SERVED = [api for api in APIS if api.stands_on(BROKER)]
+SERVED = [api for api in APIS if api.is_served_on(BROKER)]
 STRANGE = ErrorCode.POLICY_VIOLATION
 """An error that none of these requests has of itself."""
 

@@ -85,7 +85,7 @@ def test_a_broker_announces_what_its_release_and_odradek_serve(name: str) -> Non
     expected = {}
     for api in APIS:
         theirs = known.apis.get(api.api_key)
-        if api.stands_on(BROKER) and theirs is not None and not api.optional:
+        if api.is_served_on(BROKER) and theirs is not None and not api.optional:
             last = min(theirs.maximum, api.max_version - API_INFO[api.api_key].latest_version_unstable)
             if last >= (first := max(theirs.minimum, api.advertised_from)):
                 expected[int(api.api_key)] = (first, last)

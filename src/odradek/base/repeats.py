@@ -25,7 +25,7 @@ class Repeats:
         self._left = MOST_REPEATS
 
     def answered(self, name: Hashable) -> bool:
-        """Return whether to answer a name: at its first occurrence, and for the first repeats of the request."""
+        """Return whether to answer a name: always at its first occurrence, and for at most `MOST_REPEATS` repeats in the whole request."""
         if name not in self._seen:
             self._seen.add(name)
             return True

@@ -253,7 +253,7 @@ class DynamicBrokerConfig:
         return self._resolve(settings, named)
 
     def _check_static(self, name: str, text: str) -> None:
-        """Raise ConfigError for a setting of the file's listener that it does not adopt, unless the value is the file's."""
+        """Raise ConfigError for a setting that a listener of the file keeps until the next start, unless the value is the file's."""
         setting = parse_listener_key(name)
         names = [each.listener.lower() for each in self.static.listeners]
         if setting is not None and setting.listener in names and is_fixed(setting) and self.static.given.get(name) != text:

@@ -150,7 +150,7 @@ def end_pre_vote(raft: Raft, state: NomineeState) -> None:
 # Unreachable leaders -------------------------------------------------------------------------------------------------------
 
 
-def doubt_leader(raft: Raft, destination: int) -> None:
+def note_unreachable_leader(raft: Raft, destination: int) -> None:
     """Note that no process answered at `destination`. After two failures in a row at the leader's address, assume that its process is gone.
 
     A voter then stands for pre-vote soon and supports another that does; Kafka waits for the fetch timeout. A wrong assumption does no

@@ -149,7 +149,7 @@ class Raft:
         self.ready = Ready()
         self._recovered = election
         self._durable: ElectionState | None = election
-        self._told = LeaderAndEpoch(-1, -1)
+        self._reported = LeaderAndEpoch(-1, -1)
         self._stands_since_ms: int | None = None
         self.election_times_ms = Histogram()
         """Milliseconds from this node's candidacy to a leader, be it this node or another one."""
@@ -243,8 +243,8 @@ class Raft:
     def _finish(self) -> Ready:
         self.deadline_ms = polling.poll(self)
         leader = self.leader_and_epoch
-        if leader != self._told:
-            self._told = leader
+        if leader != self._reported:
+            self._reported = leader
             self.ready.leader = leader
         return self.ready
 
@@ -271,7 +271,7 @@ class Raft:
         response = event.response
         if response is None:
             if event.unreachable:
-                elections.doubt_leader(self, destination)
+                elections.note_unreachable_leader(self, destination)
             return
         if isinstance(self.state, FollowerState) and destination == self.state.leader_id:
             self.state.unreachable = 0

@@ -6,7 +6,7 @@ Formatting writes the same files as Kafka 4.3:
   as formatted.
 - In the metadata log directory of a dynamic quorum (`standalone`, `initial_controllers`): a snapshot 0-0 with kraft.version and voters.
 
-Features are finalized at the levels that Odradek serves, which may be lower than Kafka's defaults.
+Features are finalized at the levels that Odradek supports, which may be lower than Kafka's defaults.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def bootstrap_records(release_version: str | None, chosen: Mapping[str, int]) ->
     levels: dict[str, int] = {}
     for name in sorted(features.FEATURES):
         if name != features.KRAFT_VERSION:
-            default = min(features.default_feature_level(name, metadata_version), features.SERVED_LEVELS.get(name, 0))
+            default = min(features.default_feature_level(name, metadata_version), features.SUPPORTED_LEVELS.get(name, 0))
             levels[name] = chosen.get(name, default)
     _check_features(chosen, levels)
     records = [VersionedRecord(FeatureLevelRecord(name=features.METADATA_VERSION, feature_level=metadata_version), 0)]
@@ -184,8 +184,8 @@ def _check_features(chosen: Mapping[str, int], levels: Mapping[str, int]) -> Non
         if level not in known[name]:
             raise FormatError(f"Feature level {level} is not supported for feature {name}")
     for name, level in levels.items():
-        if not features.is_served(name, level):
-            highest = features.SERVED_LEVELS[name]
+        if not features.is_supported(name, level):
+            highest = features.SUPPORTED_LEVELS[name]
             raise FormatError(f"{name} {level} is not supported by Odradek yet; the highest supported level is {highest}.")
 
 
@@ -200,7 +200,7 @@ def check_finalized(levels: Mapping[str, int]) -> list[str]:
         if name not in known or (level != 0 and level not in known[name]):
             which = f"levels {known[name].minimum} to {known[name].maximum} are" if name in known else "the feature is not"
             raise StorageError(f"The cluster has finalized {name} at level {level}; {which} known to this version.")
-        if not features.is_served(name, level):
+        if not features.is_supported(name, level):
             warnings.append(
                 f"The cluster has finalized {name} at level {level}; the level is kept, but Odradek does not support that feature yet."
             )

@@ -191,12 +191,12 @@ class ShardContext(Generic[S]):
         assert self._on_diverged is not None
         self._on_diverged()
 
-    def lead_on(self, leader_epoch: int) -> bool:
+    def continue_leading(self, leader_epoch: int) -> bool:
         """Return whether the shard goes on in a later leader epoch: this broker led the partition all the time, so the log is unchanged.
 
         When the result is False, the partition has to be loaded again.
         """
-        if self.state in (ShardState.FAILED, ShardState.CLOSED) or not self.log.lead_on(leader_epoch):
+        if self.state in (ShardState.FAILED, ShardState.CLOSED) or not self.log.continue_leading(leader_epoch):
             return False
         self.leader_epoch = leader_epoch
         if self.state is ShardState.ACTIVE:
@@ -301,7 +301,7 @@ class ShardContext(Generic[S]):
                 self.journal.revert_to(self.next_offset)
                 raise
         else:
-            return self._take_nothing(result, deferred)
+            return self._answer_without_records(result, deferred)
         size = native.codec.total_size(encoded) + _RECORD_OVERHEAD * len(encoded)
         try:
             limit = self.log.max_batch_bytes - HEADER_SIZE
@@ -310,7 +310,7 @@ class ShardContext(Generic[S]):
             return self._refuse(result, append_error(error), deferred)
         if size > limit and self._options.compression is Compression.NONE:
             if not result.atomic and len(result.records) > 1:
-                return self._take_in_parts(result, producer_id, producer_epoch, deferred)
+                return self._write_in_parts(result, producer_id, producer_epoch, deferred)
             too_large = KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"{len(encoded)} records of {size} bytes for {self.topic_partition} do not fit into a batch of {limit} bytes",
@@ -336,7 +336,7 @@ class ShardContext(Generic[S]):
             self._flush_alarm.set(self._linger_s)
         return deferred
 
-    def _take_nothing(self, result: CoordinatorResult[T], deferred: Deferred[T]) -> Deferred[T]:
+    def _answer_without_records(self, result: CoordinatorResult[T], deferred: Deferred[T]) -> Deferred[T]:
         """Answer an operation without records once all records that it may have read are committed.
 
         These include loaded records, and records whose operation has timed out.
@@ -368,7 +368,7 @@ class ShardContext(Generic[S]):
         deferred.fail(error)
         return deferred
 
-    def _take_in_parts(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int, deferred: Deferred[T]) -> Deferred[T]:
+    def _write_in_parts(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int, deferred: Deferred[T]) -> Deferred[T]:
         """Write the records in halves until each part fits. At the first error the rest is not written, and the response fails with that
         error.
         """

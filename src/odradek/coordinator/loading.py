@@ -127,7 +127,7 @@ class Loader:
         """Begin the load; called by the queue."""
         # A load is never reverted, so the journal needs no undo actions.
         self._context.journal.recording = False
-        if self._gives_up():
+        if self._is_stopped():
             return
         try:
             self._position, self._end = self._context.log.log_start_offset, self._context.log.log_end_offset
@@ -136,7 +136,7 @@ class Loader:
             return
         self._read()
 
-    def _gives_up(self) -> bool:
+    def _is_stopped(self) -> bool:
         """Return whether the load was stopped, and free its place in that case. Each step calls this method exactly once after a wait."""
         if self._stopped:
             self._queue.leave()
@@ -159,7 +159,7 @@ class Loader:
         read.add_callback(self._was_read)
 
     def _was_read(self, read: Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]) -> None:
-        if self._gives_up():
+        if self._is_stopped():
             return
         if read.error is not None:
             self._finish(read.error)
@@ -175,7 +175,7 @@ class Loader:
             self._read()
 
     def _replay_on(self, batches: Sequence[LoadedBatch], index: int, start: int) -> None:
-        if not self._gives_up():
+        if not self._is_stopped():
             self._replay(batches, index, start)
 
     def _replay(self, batches: Sequence[LoadedBatch], index: int, start: int) -> None:
@@ -214,7 +214,7 @@ class Loader:
         self._replay_run(run, shard, cursor, self._position)
 
     def _replay_run_on(self, run: LoadedRun, shard: EncodedReplay, cursor: KeyedRun, start: int) -> None:
-        if not self._gives_up():
+        if not self._is_stopped():
             self._replay_run(run, shard, cursor, start)
 
     def _replay_run(self, run: LoadedRun, shard: EncodedReplay, cursor: KeyedRun, start: int) -> None:

@@ -30,7 +30,7 @@ class PartitionLog:
     """Implementation of `coordinator.shard.CoordinatorLog`.
 
     The log is usable only while this broker leads the partition in one epoch: the epoch at the creation, or the epoch of the last
-    `lead_on`.
+    `continue_leading`.
     """
 
     def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, *, runs: bool = False) -> None:
@@ -106,7 +106,7 @@ class PartitionLog:
 
         return self._manager.delayed.listen(partition.topic_partition, changed)
 
-    def lead_on(self, leader_epoch: int) -> bool:
+    def continue_leading(self, leader_epoch: int) -> bool:
         """See CoordinatorLog."""
         partition = self._partition
         if not partition.is_leader or partition.leader_epoch != leader_epoch:

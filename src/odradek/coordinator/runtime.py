@@ -75,7 +75,7 @@ class CoordinatorRuntime(Generic[S]):
             return
         if current is not None:
             failed = current.state is ShardState.FAILED
-            if not failed and (current.leader_epoch >= leader_epoch or current.lead_on(leader_epoch)):
+            if not failed and (current.leader_epoch >= leader_epoch or current.continue_leading(leader_epoch)):
                 return
             self._drop(current)
         self._load(topic_partition, leader_epoch)

@@ -150,6 +150,6 @@ class CoordinatorLog(Protocol):
         """Call the functions when the high watermark rises, and when this broker stops leading. Return a function that ends these calls."""
         ...
 
-    def lead_on(self, leader_epoch: int) -> bool:
+    def continue_leading(self, leader_epoch: int) -> bool:
         """Move on to a later epoch in which this broker still leads the same log. Return False, without a change, when it does not."""
         ...

@@ -93,7 +93,7 @@ class Api:
         if decided:
             self.deciders[CONTROLLER] = _operation(decided)
 
-    def stands_on(self, scope: str) -> bool:
+    def is_served_on(self, scope: str) -> bool:
         """Return whether requests of the API may arrive on listeners of the scope."""
         return scope in self.deciders or (scope == BROKER and self.forwarded)
 
@@ -137,21 +137,21 @@ APIS: Final[tuple[Api, ...]] = (
         ApiKey.CREATE_DELEGATION_TOKEN,
         (1, 3),
         broker="security.delegation_tokens:create",
-        controller="security.delegation_tokens:create_here",
+        controller="security.delegation_tokens:create_on_controller",
         forwarded=True,
     ),
     Api(
         ApiKey.RENEW_DELEGATION_TOKEN,
         (1, 2),
         broker="security.delegation_tokens:renew",
-        controller="security.delegation_tokens:renew_here",
+        controller="security.delegation_tokens:renew_on_controller",
         forwarded=True,
     ),
     Api(
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         (1, 2),
         broker="security.delegation_tokens:expire",
-        controller="security.delegation_tokens:expire_here",
+        controller="security.delegation_tokens:expire_on_controller",
         forwarded=True,
     ),
     Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, (1, 3), broker="security.delegation_tokens:describe"),

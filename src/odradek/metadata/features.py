@@ -77,14 +77,14 @@ FEATURES: dict[str, tuple[FeatureVersion, ...]] = {
 }
 """Production features of Kafka 4.3 besides metadata.version, with their levels in ascending order."""
 
-SERVED_LEVELS: dict[str, int] = {
+SUPPORTED_LEVELS: dict[str, int] = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
     "group.version": 1,
     "share.version": 0,
     "streams.version": 0,
     "transaction.version": 2,
 }
-"""Highest level of each feature that Odradek serves. Every level of metadata.version and kraft.version is served."""
+"""Highest level of each feature that Odradek supports. Every level of metadata.version and kraft.version is supported."""
 
 
 def known_features() -> dict[str, VersionRange]:
@@ -98,34 +98,34 @@ def known_features() -> dict[str, VersionRange]:
     return ranges
 
 
-def is_served(name: str, level: int) -> bool:
-    """Return whether Odradek serves this level of a feature of Kafka 4.3. Level 0 is always served."""
-    return level <= SERVED_LEVELS.get(name, level)
+def is_supported(name: str, level: int) -> bool:
+    """Return whether Odradek supports this level of a feature of Kafka 4.3. Level 0 is always supported."""
+    return level <= SUPPORTED_LEVELS.get(name, level)
 
 
 def supported_features() -> dict[str, VersionRange]:
-    """Return the levels that Odradek serves: clients see them, and `registered_features` starts from them.
+    """Return the levels that Odradek supports: clients see them, and `registered_features` starts from them.
 
-    A feature of which only level 0 is served is left out. Kafka likewise leaves out features that are not in production.
+    A feature of which only level 0 is supported is left out. Kafka likewise leaves out features that are not in production.
     """
     return {
         name: VersionRange(levels.minimum, highest)
         for name, levels in known_features().items()
-        if (highest := min(levels.maximum, SERVED_LEVELS.get(name, levels.maximum))) > 0
+        if (highest := min(levels.maximum, SUPPORTED_LEVELS.get(name, levels.maximum))) > 0
     }
 
 
 def registered_features(finalized: Mapping[str, int]) -> dict[str, VersionRange]:
-    """Return the levels that a broker registers: those that it serves and, if the cluster has finalized others, these too.
+    """Return the levels that a broker registers: those that it supports and, if the cluster has finalized others, these too.
 
     A controller refuses a broker that lacks a finalized level (ClusterControlManager.processRegistrationFeature). JVM Kafka formats with
     levels of share.version and streams.version that Odradek does not support. Such levels are registered only where they are finalized
-    already. Otherwise a JVM controller could finalize them because brokers claim to serve them.
+    already. Otherwise a JVM controller could finalize them because brokers claim to support them.
     """
     registered = supported_features()
     for name, levels in known_features().items():
         level = finalized.get(name, 0)
-        if level in levels and not is_served(name, level):
+        if level in levels and not is_supported(name, level):
             registered[name] = VersionRange(levels.minimum, level)
     return registered
 

@@ -47,14 +47,14 @@ def _attributes(registry: Registry, metric: Metric, series: Series, now: float) 
         return {metric.name: value if not isinstance(value, Distribution) else value.count}
     if metric.kind in (Kind.GAUGE, Kind.TEXT):
         return {"Value": value if not isinstance(value, Distribution) else value.count}
-    told: dict[str, object] = {"Count": count_of(value)}
+    attributes: dict[str, object] = {"Count": count_of(value)}
     if isinstance(value, Distribution):
-        told |= {"Mean": value.mean, "Min": value.smallest, "Max": value.largest}
+        attributes |= {"Mean": value.mean, "Min": value.smallest, "Max": value.largest}
         bounds = value.percentiles([share for _, share in PERCENTILES])
-        told |= {name: bound for (name, _), bound in zip(PERCENTILES, bounds, strict=True)}
+        attributes |= {name: bound for (name, _), bound in zip(PERCENTILES, bounds, strict=True)}
     if metric.kind in (Kind.METER, Kind.TIMER):
         rates = registry.rates(metric, keys, values)
         one, five, fifteen = (0.0, 0.0, 0.0) if rates is None else rates.averages
         mean = value if isinstance(value, float) else 0.0 if rates is None else rates.mean(count_of(value), now)
-        told |= {"MeanRate": mean, "OneMinuteRate": one, "FiveMinuteRate": five, "FifteenMinuteRate": fifteen}
-    return told
+        attributes |= {"MeanRate": mean, "OneMinuteRate": one, "FiveMinuteRate": five, "FifteenMinuteRate": fifteen}
+    return attributes

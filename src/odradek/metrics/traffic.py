@@ -77,12 +77,12 @@ class Traffic:
         self.unhosted = TopicTraffic()
         """Requests for partitions that this broker does not host. They belong to no topic, so that invented names take no memory."""
 
-    def hosts(self, topic: str) -> TopicTraffic:
+    def add_partition(self, topic: str) -> TopicTraffic:
         """Note another hosted partition of the topic, and return the topic's counters."""
         self._hosted[topic] = self._hosted.get(topic, 0) + 1
         return self.topics.setdefault(topic, TopicTraffic())
 
-    def hosts_no_more(self, topic: str) -> None:
+    def remove_partition(self, topic: str) -> None:
         """Note a removed partition of the topic; the topic's counters go with its last partition."""
         left = self._hosted.get(topic, 0) - 1
         if left > 0:

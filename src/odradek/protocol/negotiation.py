@@ -30,12 +30,12 @@ class ApiVersionTable:
         return cls({key: (low, high) for key, low, high in api_keys})
 
     def supports(self, api_key: ApiKey, version: int) -> bool:
-        """Return whether the node serves this version of the API."""
+        """Return whether the node supports this version of the API."""
         low, high = self.ranges.get(api_key, (0, -1))
         return low <= version <= high
 
     def choose(self, api_key: ApiKey, *, at_most: int | None = None, at_least: int = 0) -> int:
-        """Return the highest version that both sides serve, within the caller's bounds.
+        """Return the highest version that both sides support, within the caller's bounds.
 
         Raises KafkaError UNSUPPORTED_VERSION, naming the API and both ranges, without a common version.
         """

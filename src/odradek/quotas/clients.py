@@ -74,7 +74,7 @@ class Usages(Generic[M]):
             usage.limit = UNLIMITED if found is None else found
 
     def _forget(self, now_ms: int) -> None:
-        """Evict idle usages, and the least recently used until another one fits."""
+        """Evict idle usages, then the least recently used ones until there is room for another."""
         while self._by_owner:
             owner = next(iter(self._by_owner))
             fits = len(self._by_owner) < MOST_OWNERS and self._characters <= MOST_CHARACTERS

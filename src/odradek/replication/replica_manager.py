@@ -149,7 +149,7 @@ class ReplicaManager:
             proposals=self._proposals,
             delayed=self.delayed,
             max_lag_ms=self.max_lag_ms,
-            traffic=self.traffic.hosts(topic_partition.topic),
+            traffic=self.traffic.add_partition(topic_partition.topic),
         )
         self.partitions.by_name[topic_partition] = partition
         return partition
@@ -248,7 +248,7 @@ class ReplicaManager:
         self.future_replicas.stop(topic_partition, gone=True)
         partition = self.partitions.by_name.pop(topic_partition, None)
         if partition is not None:
-            self.traffic.hosts_no_more(topic_partition.topic)
+            self.traffic.remove_partition(topic_partition.topic)
         if partition is not None and partition.role is not Role.DELETED:
             partition.mark_deleted()
         return partition

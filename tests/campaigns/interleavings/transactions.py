@@ -608,7 +608,7 @@ class Story:
         expect(context.shard.transactions.uncommitted == 0, "memory-bounded", "former values")
         expect(context.unanswered == 0, "every-request-answered-once", "replies are parked")
         for sender in self.senders:
-            expect(len(sender) == sender.asked == sender.homeless == 0, "memory-bounded", "markers")
+            expect(len(sender) == sender.asked == sender.without_leader == 0, "memory-bounded", "markers")
         for each in self.nodes:
             each.close()
         self.clock.advance_s(60)

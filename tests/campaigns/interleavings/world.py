@@ -261,7 +261,7 @@ class View:
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]]:
         return Deferred.of([batch for batch in self._log.batches if batch.next_offset > start_offset and batch.base_offset < end_offset])
 
-    def lead_on(self, leader_epoch: int) -> bool:
+    def continue_leading(self, leader_epoch: int) -> bool:
         self.leader_epoch = leader_epoch
         return True
 

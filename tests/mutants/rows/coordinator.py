@@ -2,7 +2,7 @@
 
 ROWS = {
     "coordinator/context.py": [
-        (" or not self.log.lead_on(leader_epoch)", "", "a coordinator keeps the state of another log"),
+        (" or not self.log.continue_leading(leader_epoch)", "", "a coordinator keeps the state of another log"),
         (
             "self._revert(offset, gathered, problem)\n            return",
             "raise",

@@ -39,9 +39,9 @@ def version_mapping(release_version: str | None) -> None:
 
 def _note_unsupported(name: str, level: int) -> None:
     """Print on standard error when Odradek does not support this level. Standard output stays equal to that of Kafka's script."""
-    if not features.is_served(name, level):
+    if not features.is_supported(name, level):
         command = " ".join(click.get_current_context().command_path.split()[:2])
-        remark = f"{name}={level} is not supported by Odradek yet; `odradek storage format` uses level {features.SERVED_LEVELS[name]}"
+        remark = f"{name}={level} is not supported by Odradek yet; `odradek storage format` uses level {features.SUPPORTED_LEVELS[name]}"
         click.echo(f"{command}: {remark}", err=True)
 
 

@@ -19,7 +19,7 @@ from odradek.cli.topics.partition_files import read_reassignment, read_topics, r
 from odradek.cli.topics.reassignment_plan import brokers_of, moves, proposal
 from odradek.cli.topics.reassignment_steps import (
     active_directory_moves,
-    check_reassignment_is_served,
+    check_reassignment_is_supported,
     clear_throttles,
     directory_rows,
     log_dirs_of,
@@ -184,7 +184,7 @@ def execute(
     """
     wanted = read_reassignment(file)
     with Admin(admin_settings(bootstrap, settings, None)) as admin:
-        check_reassignment_is_served(admin)
+        check_reassignment_is_supported(admin)
         under_way = admin.list_partition_reassignments()
         if under_way and not additional:
             raise OdradekError("other moves are in progress; `odradek reassign list` shows them; use --additional to add more moves")
@@ -259,7 +259,7 @@ def cancel(
     """Cancel moves that are in progress."""
     wanted = read_reassignment(file)
     with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
-        check_reassignment_is_served(admin)
+        check_reassignment_is_supported(admin)
         under_way = admin.list_partition_reassignments(wanted.replicas)
         outcomes = admin.try_alter_partition_reassignments(dict.fromkeys(sorted(under_way)))
         for partition, error in outcomes.items():

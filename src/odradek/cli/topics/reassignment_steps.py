@@ -30,7 +30,7 @@ _OWN: Final = {"topic": 1, "broker": 2}
 _NOT_YET: Final = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def check_reassignment_is_served(admin: Admin) -> None:
+def check_reassignment_is_supported(admin: Admin) -> None:
     """Raise OdradekError when the brokers do not support AlterPartitionReassignments. The check itself changes nothing."""
 
     async def look(each: AsyncAdmin) -> None:

@@ -128,7 +128,7 @@ class HandOut:
             yield from self.take(1, through)
 
     def take_chunk(self) -> Chunk | None:
-        """Hand out the rest of the chunk at hand as a whole; None without one."""
+        """Hand out the rest of the current chunk as a whole; None without a chunk."""
         chunk = self.rest()
         self._let_go()
         return chunk

@@ -172,7 +172,7 @@ def _registered_features(context: ControllerContext, request: BrokerRegistration
 
 def _check_finalized(name: str, level: int, supported: tuple[int, int]) -> None:
     minimum, maximum = supported
-    if features.is_served(name, level) and not minimum <= level <= maximum:
+    if features.is_supported(name, level) and not minimum <= level <= maximum:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             f"Unable to register because the broker does not support finalized version {level} of {name}. "

@@ -13,11 +13,11 @@ from odradek.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_NAMES,
-    SERVED_LEVELS,
+    SUPPORTED_LEVELS,
     VersionRange,
     controller_registration_supported,
     dependencies,
-    is_served,
+    is_supported,
     known_features,
     metadata_would_be_lost,
     supported_features,
@@ -40,7 +40,7 @@ def update_features(context: ControllerContext, request: UpdateFeaturesRequest, 
     All updates are made or none; an error applies to the whole request. As in Kafka 4.3, allow_downgrade of version 0 allows no downgrade,
     and the last of several updates of one feature counts. Version 2 has no results by feature.
     ACL: ALTER on Cluster. Quota: request time.
-    Known gaps: levels that Odradek does not support (`metadata.features.SERVED_LEVELS`) and kraft.version are not upgraded.
+    Known gaps: levels that Odradek does not support (`metadata.features.SUPPORTED_LEVELS`) and kraft.version are not upgraded.
     """
     wanted = {update.feature: (update.max_version_level, update.upgrade_type) for update in request.feature_updates}
     proposed = dict(context.state.features.items()) | {name: level for name, (level, _) in wanted.items()}
@@ -93,8 +93,8 @@ def _update(context: ControllerContext, name: str, level: int, kind: int, propos
 
 
 def _check_supported(context: ControllerContext, name: str, level: int) -> None:
-    if level in known_features().get(name, _NO_SUPPORT) and not is_served(name, level):
-        raise _invalid(name, level, f"Odradek does not support it yet; the highest supported level is {SERVED_LEVELS[name]}.")
+    if level in known_features().get(name, _NO_SUPPORT) and not is_supported(name, level):
+        raise _invalid(name, level, f"Odradek does not support it yet; the highest supported level is {SUPPORTED_LEVELS[name]}.")
     for node, supported in _supported_by(context, name):
         if level not in supported:
             raise _invalid(

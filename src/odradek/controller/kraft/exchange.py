@@ -47,7 +47,7 @@ class Exchange:
             if error is None:
                 self._step(ResponseReceived(message.correlation, deferred.result()))
             else:
-                self._step(ResponseReceived(message.correlation, None, unreachable=_says_that_nobody_is_there(error)))
+                self._step(ResponseReceived(message.correlation, None, unreachable=_is_refused_or_broken(error)))
 
         self._send(message).add_callback(answered)
 
@@ -59,7 +59,7 @@ class Exchange:
             answer.fail(_shutting_down())
 
 
-def _says_that_nobody_is_there(error: BaseException) -> bool:
+def _is_refused_or_broken(error: BaseException) -> bool:
     """Return whether a connection was refused or broke. A request that timed out on a working connection does not count."""
     return isinstance(error, ConnectionError) or (isinstance(error, KafkaError) and error.code is ErrorCode.NETWORK_EXCEPTION)
 

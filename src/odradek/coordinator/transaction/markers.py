@@ -86,7 +86,7 @@ class MarkerSender:
         self._here = here
         self._jobs: dict[tuple[TopicPartition, str], _Job] = {}
         self._requests: PerNode[_Job, set[TopicPartition], Message] = PerNode(clock, self._request, self._answered, most=_PER_REQUEST)
-        self._homeless: list[tuple[_Job, set[TopicPartition]]] = []
+        self._without_leader: list[tuple[_Job, set[TopicPartition]]] = []
         self._retry_alarm = Alarm(clock, self._retry)
 
     def __len__(self) -> int:
@@ -98,9 +98,9 @@ class MarkerSender:
         return self._requests.under_way
 
     @property
-    def homeless(self) -> int:
+    def without_leader(self) -> int:
         """Return the number of waiting entries for partitions without a leader, or with markers to be sent again."""
-        return len(self._homeless)
+        return len(self._without_leader)
 
     def start(self, coordinator: TopicPartition, coordinator_epoch: int, transaction: Transaction) -> Deferred[bool]:
         """Write the markers of a prepared transaction. The result is True when all are written, False when another coordinator took over.
@@ -146,13 +146,13 @@ class MarkerSender:
             self._end(job, True)
 
     def _later(self, job: _Job, partitions: set[TopicPartition]) -> None:
-        self._homeless.append((job, partitions))
+        self._without_leader.append((job, partitions))
         if not self._retry_alarm.is_set:
             self._retry_alarm.set(_RETRY_S)
 
     def _retry(self) -> None:
-        homeless, self._homeless = self._homeless, []
-        for job, partitions in homeless:
+        without_leader, self._without_leader = self._without_leader, []
+        for job, partitions in without_leader:
             if not job.done.done:
                 self._route(job, partitions)
 

@@ -105,7 +105,7 @@ class TransactionCoordinator:
     @property
     def unknown_destinations(self) -> int:
         """Return the number of waiting entries for partitions without a leader, or with markers to be sent again."""
-        return self._markers.homeless
+        return self._markers.without_leader
 
     @property
     def unfinished_markers(self) -> int:
@@ -170,7 +170,8 @@ class TransactionCoordinator:
         if transactional_id == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         return self.runtime.read(
-            self._home_of(transactional_id), lambda shard: shard.verify(transactional_id, producer_id, producer_epoch, partitions)
+            self._topic_partition_of(transactional_id),
+            lambda shard: shard.verify(transactional_id, producer_id, producer_epoch, partitions),
         )
 
     def end(
@@ -190,7 +191,7 @@ class TransactionCoordinator:
         """Return the committed state (DescribeTransactions). Raises KafkaError with TRANSACTIONAL_ID_NOT_FOUND."""
         if transactional_id == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        return self.runtime.read(self._home_of(transactional_id), lambda shard: shard.describe(transactional_id))
+        return self.runtime.read(self._topic_partition_of(transactional_id), lambda shard: shard.describe(transactional_id))
 
     def all(self) -> list[Transaction]:
         """Return the committed transactions of all partitions that this broker coordinates (ListTransactions).
@@ -222,21 +223,21 @@ class TransactionCoordinator:
 
     # -- decisions and markers -----------------------------------------------------------------------------------------------------
 
-    def _home_of(self, transactional_id: str) -> TopicPartition:
+    def _topic_partition_of(self, transactional_id: str) -> TopicPartition:
         return TopicPartition(TOPIC, self._partition_of(transactional_id))
 
     def _decide(self, transactional_id: str, operation: Callable[[TransactionShard, int | None], CoordinatorResult[T]]) -> Deferred[T]:
         """Run the operation; when it needs a new producer id, get one and run the operation again."""
         if transactional_id == "":
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty"))
-        home = self._home_of(transactional_id)
+        partition = self._topic_partition_of(transactional_id)
         try:
-            return self.runtime.write(home, lambda shard: operation(shard, None))
+            return self.runtime.write(partition, lambda shard: operation(shard, None))
         except ProducerIdNeededError:
-            return self._decide_with_new_id(home, operation)
+            return self._decide_with_new_id(partition, operation)
 
     def _decide_with_new_id(
-        self, home: TopicPartition, operation: Callable[[TransactionShard, int | None], CoordinatorResult[T]]
+        self, partition: TopicPartition, operation: Callable[[TransactionShard, int | None], CoordinatorResult[T]]
     ) -> Deferred[T]:
         result: Deferred[T] = Deferred()
 
@@ -244,32 +245,32 @@ class TransactionCoordinator:
             if new_id.error is not None:
                 result.fail(new_id.error)
             else:
-                self.runtime.write(home, lambda shard: operation(shard, new_id.result())).into(result)
+                self.runtime.write(partition, lambda shard: operation(shard, new_id.result())).into(result)
 
         self._producer_ids.next_id().add_callback(given)
         return result
 
-    def _write_markers(self, home: TopicPartition, prepared: Transaction) -> None:
-        epoch = self.runtime.leader_epoch(home)
+    def _write_markers(self, partition: TopicPartition, prepared: Transaction) -> None:
+        epoch = self.runtime.leader_epoch(partition)
         if epoch is None:
             return
 
         def written(done: Deferred[bool]) -> None:
             if done.error is None and done.result():
-                self._complete(home, epoch, prepared)
+                self._complete(partition, epoch, prepared)
 
-        self._markers.start(home, epoch, prepared).add_callback(written)
+        self._markers.start(partition, epoch, prepared).add_callback(written)
 
-    def _complete(self, home: TopicPartition, epoch: int, prepared: Transaction) -> None:
-        if self.runtime.leader_epoch(home) != epoch:
+    def _complete(self, partition: TopicPartition, epoch: int, prepared: Transaction) -> None:
+        if self.runtime.leader_epoch(partition) != epoch:
             return
 
         def completed(done: Deferred[Transaction | None]) -> None:
             if done.error is not None:
                 # Without this record the transactional id stays blocked, so retry after any error of the log.
-                self._clock.call_later(_RETRY_S, self._complete, home, epoch, prepared)
+                self._clock.call_later(_RETRY_S, self._complete, partition, epoch, prepared)
 
-        self.runtime.write(home, lambda shard: shard.complete(prepared)).add_callback(completed)
+        self.runtime.write(partition, lambda shard: shard.complete(prepared)).add_callback(completed)
 
 
 _RETRY_S = 0.5

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
 """Keys of the APIs that may come in an envelope."""
 UNSERVED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER in api.listeners]).difference(
-    int(api.api_key) for api in APIS if api.stands_on(CONTROLLER)
+    int(api.api_key) for api in APIS if api.is_served_on(CONTROLLER)
 )
 """Keys of APIs of Kafka's controllers that this controller does not support yet."""
 

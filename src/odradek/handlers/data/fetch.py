@@ -70,7 +70,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
             if not context.allows(access.FETCH_AS_FOLLOWER):
                 everything = [partition for partition, _ in unknown] + known
                 refused: Reads = [(partition, PartitionRead(access.FETCH_AS_FOLLOWER.error)) for partition in everything]
-                return _respond(context, fetch, refused, told_leaders=False)
+                return _respond(context, fetch, refused, with_leaders=False)
         else:
             denied = context.denied(access.FETCH_TOPIC, [partition.topic or "" for partition in known])
             if denied:
@@ -78,7 +78,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
                 known = [partition for partition in known if partition.topic not in denied]
     session = fetch.subscription
     if not known and (session is None or not session.has_clean):
-        return _respond(context, fetch, unknown, told_leaders=replica_id < 0)
+        return _respond(context, fetch, unknown, with_leaders=replica_id < 0)
     max_bytes = min(request.max_bytes, manager.fetch_max_bytes)
     if context.meter is not None and replica_id < 0:
         max_bytes = int(min(max_bytes, context.meter.most_to_fetch()))
@@ -98,7 +98,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
         result: Deferred[FetchResponse] = Deferred()
         reads.add_callback(lambda later: _complete_later(result, context, fetch, later, unknown, replica_id < 0))
         return result
-    return _respond(context, fetch, reads + unknown if unknown else reads, told_leaders=replica_id < 0)
+    return _respond(context, fetch, reads + unknown if unknown else reads, with_leaders=replica_id < 0)
 
 
 def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
@@ -157,36 +157,36 @@ def _complete_later(
     fetch: FetchContext,
     reads: Deferred[Reads],
     unknown: Reads,
-    told_leaders: bool,
+    with_leaders: bool,
 ) -> None:
     try:
-        result.complete(_respond(context, fetch, reads.result() + unknown, told_leaders=told_leaders))
+        result.complete(_respond(context, fetch, reads.result() + unknown, with_leaders=with_leaders))
     except Exception as error:
         result.fail(error)
 
 
-def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told_leaders: bool) -> FetchResponse:
-    """Return the response. Without `told_leaders` it names no leaders: followers learn them from the controller."""
+def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, with_leaders: bool) -> FetchResponse:
+    """Return the response. Without `with_leaders` it names no leaders: followers learn them from the controller."""
     meter = context.meter
     if meter is not None:
-        if not told_leaders:
+        if not with_leaders:
             meter.exempt = True
         elif meter.fetched(_size(context, fetch, reads)):
             return _postponed(fetch, reads)
-    error, session_id, told = fetch.respond(_unknown_last(reads))
+    error, session_id, named = fetch.respond(_unknown_last(reads))
     if error is not ErrorCode.NONE:
         for _, read in reads:
             read.release()
-    if not told_leaders and (quota := context.services.replica_manager.leader_quota) is not None:
-        sent = sum([read.size for partition, read in told if quota.holds_for(partition.topic, partition.partition)])
+    if not with_leaders and (quota := context.services.replica_manager.leader_quota) is not None:
+        sent = sum([read.size for partition, read in named if quota.holds_for(partition.topic, partition.partition)])
         quota.record(sent, int(context.services.clock.monotonic() * 1000))
     responses: list[FetchResponse.FetchableTopicResponse] = []
     endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
     last: FetchPartition | None = None
-    for partition, read in told:
+    for partition, read in named:
         traffic = read.traffic
         if traffic is not None:
-            if told_leaders:
+            if with_leaders:
                 traffic.bytes_out += read.size
             else:
                 traffic.replication_bytes_out += read.size
@@ -199,7 +199,7 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told
         else:
             responses.append(TopicResponse(topic=partition.topic or "", topic_id=partition.topic_id, partitions=[data]))
         last = partition
-    nodes = list(endpoints.values()) if told_leaders else []
+    nodes = list(endpoints.values()) if with_leaders else []
     return FetchResponse(error_code=error, session_id=session_id, responses=responses, node_endpoints=nodes)
 
 

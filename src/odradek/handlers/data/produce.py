@@ -94,7 +94,7 @@ def handle(
         )
         if isinstance(answer, Deferred):
             result: Deferred[ProduceResponse | None] = Applied() if isinstance(answer, Applied) else Deferred()
-            _let_go_of_records(request)
+            _release_records(request)
             answer.add_callback(lambda appends: _complete_later(result, context, request, refused, appends, unknown_ids))
             return result
     else:
@@ -120,7 +120,7 @@ def _denied(context: RequestContext, request: ProduceRequest, services: Services
     return context.denied(access.PRODUCE_TOPIC, names)
 
 
-def _let_go_of_records(request: ProduceRequest) -> None:
+def _release_records(request: ProduceRequest) -> None:
     """Drop the records of a request that waits: they would keep the receive buffer alive, and the response needs only the names."""
     for topic in request.topic_data:
         for partition in topic.partition_data:

@@ -101,7 +101,7 @@ def create_acls(
         return CreateAclsResponse(results=[_created(outcome[entry]) for entry in entries])
 
     def failed(problem: BaseException) -> CreateAclsResponse:
-        if not _concerns_the_acls(problem):
+        if not _is_per_acl(problem):
             raise problem
         return created([problem] * len(wanted))
 
@@ -204,6 +204,6 @@ def _disabled() -> KafkaError:
     return KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 
-def _concerns_the_acls(problem: BaseException) -> TypeGuard[KafkaError]:
+def _is_per_acl(problem: BaseException) -> TypeGuard[KafkaError]:
     """Return whether the error goes into the result of each ACL. NOT_CONTROLLER instead goes to the broker that forwarded the request."""
     return isinstance(problem, KafkaError) and problem.code is not ErrorCode.NOT_CONTROLLER

@@ -42,7 +42,7 @@ def create(
     return services.forwarder.ask(context, request) if problem is None else _not_created(context, request, problem)
 
 
-def create_here(
+def create_on_controller(
     context: RequestContext, request: CreateDelegationTokenRequest, services: Services
 ) -> CreateDelegationTokenResponse | Deferred[CreateDelegationTokenResponse]:
     """Create the token on the controller."""
@@ -97,7 +97,7 @@ def renew(
     return services.forwarder.ask(context, request)
 
 
-def renew_here(
+def renew_on_controller(
     context: RequestContext, request: RenewDelegationTokenRequest, services: Services
 ) -> RenewDelegationTokenResponse | Deferred[RenewDelegationTokenResponse]:
     """Renew the token on the controller."""
@@ -116,7 +116,7 @@ def expire(
     return services.forwarder.ask(context, request)
 
 
-def expire_here(
+def expire_on_controller(
     context: RequestContext, request: ExpireDelegationTokenRequest, services: Services
 ) -> ExpireDelegationTokenResponse | Deferred[ExpireDelegationTokenResponse]:
     """Expire the token on the controller."""
@@ -156,12 +156,12 @@ def _described(
 ) -> DescribeDelegationTokenResponse.DescribedDelegationToken:
     owner, requester = Principal.stored(token.owner), Principal.stored(token.requester or token.owner)
     renewers = [Principal.stored(each) for each in token.renewers]
-    told = requester if context.api_version >= REQUESTER_SINCE else Principal("", "")
+    shown = requester if context.api_version >= REQUESTER_SINCE else Principal("", "")
     return DescribeDelegationTokenResponse.DescribedDelegationToken(
         principal_type=owner.kind,
         principal_name=owner.name,
-        token_requester_principal_type=told.kind,
-        token_requester_principal_name=told.name,
+        token_requester_principal_type=shown.kind,
+        token_requester_principal_name=shown.name,
         issue_timestamp=token.issue_timestamp,
         expiry_timestamp=token.expiration_timestamp,
         max_timestamp=token.max_timestamp,

@@ -27,7 +27,7 @@ from odradek.config.keys.transactions import (
     TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
-from odradek.server.cluster.turns import Turns
+from odradek.server.cluster.iteration_clock import IterationClock
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -68,7 +68,7 @@ class Coordinators:
         self._transactions: TransactionCoordinator | None = None
         self._verifier: ChannelVerifier | None = None
         self._awaited: dict[Deferred[None], str] = {}
-        self._turns = Turns(services.clock)
+        self._iteration_clock = IterationClock(services.clock)
         """Loop iterations shared by the parts of transactions: verification, decisions and markers."""
         self._closed = False
 
@@ -100,7 +100,7 @@ class Coordinators:
     def transactions(self) -> TransactionCoordinator:
         """Coordinator of transactions, made on first use; after `close` it answers NOT_COORDINATOR."""
         if self._transactions is None:
-            self._transactions = _new_transaction_coordinator(self._services, self._run_job, self._turns)
+            self._transactions = _new_transaction_coordinator(self._services, self._run_job, self._iteration_clock)
             if self._closed:
                 self._transactions.close()
         return self._transactions
@@ -116,7 +116,7 @@ class Coordinators:
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
         """Ask the transaction's coordinator, on any broker (`replication.verification.TransactionVerifier`)."""
         if self._verifier is None:
-            self._verifier = _new_verifier(self._services, self._turns)
+            self._verifier = _new_verifier(self._services, self._iteration_clock)
         return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support, again)
 
     def _made(self, topic: str, *, make: bool) -> _Runtime | None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LOOK_S = 0.25
+_CHECK_S = 0.25
 """Seconds between two looks at the loop while brokers are known."""
 _NEXT_S = 0.001
 """Seconds before the next look, at least; timers may fire early by that time."""
@@ -81,10 +81,10 @@ class HeartbeatConnections:
         """Identity of the time between two calls of `forget`."""
         self._not_before_s = 0.0
         """Time before which no broker is judged, because of the last stall of the loop."""
-        self._alarm = Alarm(clock, self._look)
-        self._look_at_s = 0.0
+        self._alarm = Alarm(clock, self._check_due)
+        self._check_at_s = 0.0
         """Time for which the alarm was set last."""
-        self._turns = 0
+        self._iterations_left = 0
         """Further loop iterations before brokers are judged."""
 
     @property
@@ -118,7 +118,7 @@ class HeartbeatConnections:
         else:
             self._ended(broker_id)
         if not self._alarm.is_set:
-            self._look_later()
+            self._check_later()
 
     def disconnected(self, connection_id: str) -> None:
         """Note that a connection to this controller has ended, whichever side closed it."""
@@ -138,16 +138,16 @@ class HeartbeatConnections:
         """Probe the unfenced brokers (broker id, broker epoch) of a new active controller, few of which have sent heartbeats to it yet."""
         for broker_id, broker_epoch in brokers:
             if broker_id not in self._heard:
-                self._look_for(broker_id, broker_epoch, None)
+                self._probe(broker_id, broker_epoch, None)
 
     # -- the grace time --------------------------------------------------------------------------------------------------------------
 
     def _ended(self, broker_id: int) -> None:
         heard = self._heard[broker_id]
         self._missing[broker_id] = max(self._clock.monotonic() + self._grace_s, heard.at_s + self._overdue_s)
-        self._look_for(broker_id, heard.broker_epoch, heard)
+        self._probe(broker_id, heard.broker_epoch, heard)
 
-    def _look_for(self, broker_id: int, broker_epoch: int, heard: _Heard | None) -> None:
+    def _probe(self, broker_id: int, broker_epoch: int, heard: _Heard | None) -> None:
         """Probe the broker's address. If it refuses connections, ask for the broker to be fenced, unless a heartbeat has come since
         `heard`.
         """
@@ -160,25 +160,25 @@ class HeartbeatConnections:
 
         self._nobody_listens(broker_id).add_callback(looked)
 
-    def _look_later(self) -> None:
+    def _check_later(self) -> None:
         now_s = self._clock.monotonic()
-        first_s = max(min(self._missing.values()), self._not_before_s) if self._missing else now_s + _LOOK_S
-        self._look_at(min(max(first_s, now_s + _NEXT_S), now_s + _LOOK_S), READING_TURNS)
+        first_s = max(min(self._missing.values()), self._not_before_s) if self._missing else now_s + _CHECK_S
+        self._check_at(min(max(first_s, now_s + _NEXT_S), now_s + _CHECK_S), READING_TURNS)
 
-    def _look_at(self, due_s: float, turns: int) -> None:
-        self._look_at_s, self._turns = due_s, turns
+    def _check_at(self, due_s: float, iterations: int) -> None:
+        self._check_at_s, self._iterations_left = due_s, iterations
         self._alarm.set_at(due_s)
 
-    def _look(self) -> None:
+    def _check_due(self) -> None:
         """Have the brokers fenced whose grace time is over and stays over during some further loop iterations."""
         now_s = self._clock.monotonic()
-        late_s = now_s - self._look_at_s
+        late_s = now_s - self._check_at_s
         if late_s > _STALL_S:
             self._missing = {broker_id: over_s + late_s for broker_id, over_s in self._missing.items()}
             self._not_before_s = now_s + late_s
         gone = [broker_id for broker_id, over_s in self._missing.items() if max(over_s, self._not_before_s) <= now_s]
-        if gone and self._turns:
-            self._look_at(now_s, self._turns - 1)
+        if gone and self._iterations_left:
+            self._check_at(now_s, self._iterations_left - 1)
             return
         judged = [(broker_id, self._heard[broker_id]) for broker_id in gone]
         for broker_id in gone:
@@ -186,7 +186,7 @@ class HeartbeatConnections:
         for broker_id, heard in judged:  # a judgement may call `forget` at once
             self._judge(broker_id, heard.broker_epoch, heard, "the connection of its heartbeats ended, and no other heartbeat came")
         if self._heard and not self._alarm.is_set:
-            self._look_later()
+            self._check_later()
 
     def _judge(self, broker_id: int, broker_epoch: int, heard: _Heard | None, why: str) -> None:
         term = self._term

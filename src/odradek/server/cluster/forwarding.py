@@ -78,7 +78,7 @@ class Forwarder:
             return bytes(response.response_data)
 
         def failed(error: BaseException) -> bytes:
-            raise _as_seen_by_the_client(error)
+            raise _client_error(error)
 
         envelope = _envelope(context, frame)
         sent = self._channel.send(TO_CONTROLLER, envelope.API_KEY, envelope, 0, timeout_s=_FORWARD_TIMEOUT_S)
@@ -108,7 +108,7 @@ def _envelope_error(code: ErrorCode) -> Exception:
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _as_seen_by_the_client(error: BaseException) -> BaseException:
+def _client_error(error: BaseException) -> BaseException:
     """Return the client's error when the envelope had no response: a client must not mistake an error between nodes for an error of its
     connection.
     """

@@ -200,9 +200,9 @@ class BrokerRegistrar:
         it within `failure_timeout_s`, the broker ends, so that its session ends.
         """
         self._beat_now()
-        self._clock.call_later(self._failure_timeout_s, self._check_told, directory_id)
+        self._clock.call_later(self._failure_timeout_s, self._check_reported, directory_id)
 
-    def _check_told(self, directory_id: UUID) -> None:
+    def _check_reported(self, directory_id: UUID) -> None:
         if not self._stopped and directory_id not in self._known_offline:
             reason = (
                 f"the controller could not be informed within {self._failure_timeout_s:g} s that log directory {directory_id} has failed"
@@ -227,10 +227,10 @@ class BrokerRegistrar:
             self.left.complete(None)
         else:
             self._beat_now()
-            self._leave_alone()
+            self._stop_leaving()
         return self.left
 
-    def _leave_alone(self) -> None:
+    def _stop_leaving(self) -> None:
         """Stop waiting for a silent controller."""
         if self.left.done:
             return
@@ -241,7 +241,7 @@ class BrokerRegistrar:
             )
             self.left.complete(None)
         else:
-            self._clock.call_later(self._session_timeout_s - silent_s, self._leave_alone)
+            self._clock.call_later(self._session_timeout_s - silent_s, self._stop_leaving)
 
     def stop(self) -> None:
         """Send no further request."""
@@ -436,7 +436,7 @@ def new_registrar(
     return registrar
 
 
-class Introduce(Step[None]):
+class RegisterBroker(Step[None]):
     """Step that registers with the controller, and waits until the metadata contains the registration. Heartbeats continue until its stop.
 
     No partition takes a role before that. The metadata may still name this broker as leader although it has lost records in a power
@@ -491,7 +491,7 @@ class Introduce(Step[None]):
         self._registrar.stop()
 
 
-class Register(Step[None]):
+class Unfence(Step[None]):
     """Step that asks to be unfenced, and waits until the broker is unfenced."""
 
     name = "registration"

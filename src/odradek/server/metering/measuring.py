@@ -98,25 +98,25 @@ def times_of(context: RequestContext, size: int, parked: float, now: float) -> d
     }
 
 
-def _as_text(told: dict[str, object]) -> str:
-    return " ".join(f"{key}={value!r}" for key, value in told.items())
+def _as_text(fields: dict[str, object]) -> str:
+    return " ".join(f"{key}={value!r}" for key, value in fields.items())
 
 
 def log_request(context: RequestContext, size: int, parked: float, now: float) -> None:
     """Log a request to kafka.request.logger at DEBUG."""
-    told = times_of(context, size, parked, now)
-    request_log.debug("Completed request: %s", _as_text(told), extra={"fields": told})
+    fields = times_of(context, size, parked, now)
+    request_log.debug("Completed request: %s", _as_text(fields), extra={"fields": fields})
 
 
 class SlowRequests:
     """Logger of requests that took longer than `threshold_s` seconds, at most `MOST` per `EACH_S` seconds."""
 
-    __slots__ = ("_begun", "_held_back", "_told", "threshold_s")
+    __slots__ = ("_begun", "_held_back", "_logged", "threshold_s")
 
     def __init__(self, threshold_s: float = float("inf")) -> None:
         self.threshold_s = threshold_s
         self._begun = float("-inf")
-        self._told = 0
+        self._logged = 0
         self._held_back = 0
 
     def look(self, context: RequestContext, size: int, parked: float, now: float) -> None:
@@ -126,10 +126,10 @@ class SlowRequests:
         if now - self._begun >= EACH_S:
             if self._held_back:
                 slow_log.warning("%d more slow requests were not logged", self._held_back)
-            self._begun, self._told, self._held_back = now, 0, 0
-        if self._told >= MOST:
+            self._begun, self._logged, self._held_back = now, 0, 0
+        if self._logged >= MOST:
             self._held_back += 1
             return
-        self._told += 1
-        told = times_of(context, size, parked, now)
-        slow_log.warning("Slow request: %s", _as_text(told), extra={"fields": told})
+        self._logged += 1
+        fields = times_of(context, size, parked, now)
+        slow_log.warning("Slow request: %s", _as_text(fields), extra={"fields": fields})

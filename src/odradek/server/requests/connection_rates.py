@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionLimits:
-    """Updates the rates of an acceptor with the configuration and the address quotas."""
+    """Follower of the configuration and the address quotas that sets the connection rates of an acceptor."""
 
     def __init__(self, config: DynamicBrokerConfig, acceptor: Acceptor) -> None:
         self._config = config

@@ -145,11 +145,11 @@ class Route:
         if self.decider.on_active_controller:
             function = _on_active_controller(function, shown=self.api_key not in _OF_BROKERS)
         checks = () if self.forward else required(self.scope, self.api_key)
-        self.function = _for_those_who_may(checks, function) if checks else function
+        self.function = _with_access_checks(checks, function) if checks else function
 
 
-def _for_those_who_may(checks: Sequence[Check], function: HandlerFunction) -> HandlerFunction:
-    """Return the handler behind the access checks that the API requires of the whole request."""
+def _with_access_checks(checks: Sequence[Check], function: HandlerFunction) -> HandlerFunction:
+    """Return a handler that first makes the access checks that the API requires for the whole request."""
 
     def handle(context: RequestContext, request: Message, services: Services) -> Message | Deferred[Any] | Entries[Any] | None:
         for check in checks:
@@ -191,7 +191,7 @@ def build_routes(
     routes: dict[int, Route] = {}
     ranges: list[ApiRange] = []
     for api in APIS:
-        if not api.stands_on(scope):
+        if not api.is_served_on(scope):
             continue
         api_key, max_version = api.api_key, api.max_version
         info = API_INFO[api_key]

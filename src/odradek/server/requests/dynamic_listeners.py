@@ -44,7 +44,7 @@ class DynamicListeners:
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self) -> None:
-        """Bind and close listeners by the configuration from now on."""
+        """From now on, bind and close listeners when the configuration changes."""
         self._following = True
         self._changed()
         if self._task is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LEAST_COUNTED: Final = 1024
 """Bytes that each request counts at least, because a small request consists of objects as well."""
 _FEW: Final = 64
-_TURN_S: Final = 0.001
+_ITERATION_S: Final = 0.001
 
 
 class _Connection(Protocol):
@@ -85,13 +85,13 @@ class HeldRequests:
         if waiting.held:
             if not waiting.called and self._has_room(waiting, waiting.held[0][1]):
                 waiting.called = True
-                self._clock.call_later(0, self._turn, api_key)
+                self._clock.call_later(0, self._call_waiting, api_key)
         elif not waiting.decoded and not waiting.called:
             del self.waiting[api_key]
 
-    def _turn(self, api_key: int) -> None:
+    def _call_waiting(self, api_key: int) -> None:
         waiting = self.waiting[api_key]
-        until = self._clock.monotonic() + _TURN_S
+        until = self._clock.monotonic() + _ITERATION_S
         while waiting.held and self._has_room(waiting, waiting.held[0][1]):
             connection, _ = waiting.held.popleft()
             if not connection.closed:

@@ -234,7 +234,7 @@ class ServeControllers(Step[None]):
         # Every reachable controller has answered by the request timeout.
         patience_s = self._node.config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS] / 1000
         left = asyncio.ensure_future(self._kraft.leave())
-        done, _ = await asyncio.wait((left, self._node.haste), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait((left, self._node.hurried), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         left.cancel()
         if not done:
             logger.warning("no other controller became a candidate within %g s; leaving the quorum without a leader", patience_s)
@@ -277,7 +277,7 @@ class ServeClients(Step[None]):
             if node.config[CONTROLLED_SHUTDOWN_ENABLE] and node.states.state is BrokerState.RUNNING:
                 node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
                 left = asyncio.ensure_future(self._registrar.leave())
-                await asyncio.wait((left, node.haste), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((left, node.hurried), return_when=asyncio.FIRST_COMPLETED)
                 left.cancel()
         finally:
             self._listeners.acceptor.close_listeners(BROKER)

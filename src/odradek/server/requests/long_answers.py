@@ -12,7 +12,7 @@ The handler may also yield a Deferred of such a struct: `LongAnswers` waits for 
 The loop may serve other requests at each `yield`. A struct is encoded as soon as it is yielded: bytes wait, not objects.
 
 1. The first slice runs at once. Nearly all responses are completed in it and never wait.
-2. A slice ends after `TURN_S` or `TURN_BYTES`. An unfinished response is queued. All queued responses share one slice in each loop
+2. A slice ends after `ITERATION_S` or `ITERATION_BYTES`. An unfinished response is queued. All queued responses share one slice per loop
    iteration.
 3. A response of more than `MOST_BYTES` is refused with INVALID_REQUEST. While all responses under way hold more than `TOGETHER_BYTES`, only
    the oldest continues.
@@ -45,8 +45,8 @@ M = TypeVar("M", bound=Message)
 Entries: TypeAlias = Generator[Struct | Deferred[Any] | None, None, M]
 """Return type of a handler that makes its response in slices."""
 
-TURN_S: Final = 0.001
-TURN_BYTES: Final = 256 * 1024
+ITERATION_S: Final = 0.001
+ITERATION_BYTES: Final = 256 * 1024
 STEPS_PER_LOOK: Final = 4
 """Steps without a struct (such as a partition of ListOffsets) after which the clock is read."""
 MOST_BYTES: Final = 128 * 1024 * 1024
@@ -105,7 +105,7 @@ class LongAnswers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._making: dict[_Making, None] = {}
-        self._line: deque[_Making] = deque()
+        self._queue: deque[_Making] = deque()
         self._called = False
         self._held = 0
         self._requested = 0
@@ -125,35 +125,35 @@ class LongAnswers:
         in_one_go = self._requested + request_size > REQUEST_BYTES and bool(self._making)
         self._making[making] = None
         self._requested += request_size
-        if not self._go_on(making, inf if in_one_go else self._clock.monotonic() + TURN_S) and not making.waiting:
+        if not self._go_on(making, inf if in_one_go else self._clock.monotonic() + ITERATION_S) and not making.waiting:
             self._stand(making)
         return making.result
 
     def _stand(self, making: _Making) -> None:
-        self._line.append(making)
+        self._queue.append(making)
         self._call()
 
     def _call(self) -> None:
         """Schedule the next slice if responses are queued."""
-        if not self._called and self._line:
+        if not self._called and self._queue:
             self._called = True
-            self._clock.call_later(0, self._turn)
+            self._clock.call_later(0, self._make_slices)
 
-    def _turn(self) -> None:
-        until = self._clock.monotonic() + TURN_S
-        line = self._line
+    def _make_slices(self) -> None:
+        until = self._clock.monotonic() + ITERATION_S
+        queue = self._queue
         try:
-            for _ in range(len(line)):
-                making = line.popleft()
+            for _ in range(len(queue)):
+                making = queue.popleft()
                 if self._may_go_on(making):
                     self._metered(making, until)
                 else:
-                    line.append(making)
+                    queue.append(making)
                 if self._clock.monotonic() > until:
                     break
         finally:
             self._called = False
-            if any(map(self._may_go_on, line)):
+            if any(map(self._may_go_on, queue)):
                 self._call()
 
     def _may_go_on(self, making: _Making) -> bool:
@@ -165,7 +165,7 @@ class LongAnswers:
             self._end(making)
             making.result.fail(ProtocolError("the connection was closed"))
         elif not self._go_on(making, until) and not making.waiting:
-            self._line.append(making)
+            self._queue.append(making)
 
     def _go_on(self, making: _Making, until: float) -> bool:
         """Make the next structs of one response. Return whether it is complete. `until` is in monotonic seconds; infinity means all
@@ -190,7 +190,7 @@ class LongAnswers:
         return True
 
     def _made(self, making: _Making, until: float) -> Message | None:
-        left = TURN_BYTES if isfinite(until) else MOST_BYTES + 1
+        left = ITERATION_BYTES if isfinite(until) else MOST_BYTES + 1
         unseen = STEPS_PER_LOOK
         steps = making.steps
         while True:

@@ -168,7 +168,7 @@ class SaslFrames:
         if outcome is Outcome.WORK:
             return self._work(connection, session, frame, step)
         if outcome is Outcome.OUT_OF_TURN:
-            return self._refuse(connection, self._out_of_turn(connection, frame, step.reason), step.reason)
+            return self._refuse(connection, self._out_of_order(connection, frame, step.reason), step.reason)
         return self._refuse(connection, step.answer, step.reason)
 
     def _versions(self, connection: Connection, session: SaslSession, frame: memoryview) -> Answer:
@@ -202,7 +202,7 @@ class SaslFrames:
         self._jobs.run(step.work).add_callback(done)
         return result
 
-    def _out_of_turn(self, connection: Connection, frame: memoryview, reason: str) -> Sequence[Chunk]:
+    def _out_of_order(self, connection: Connection, frame: memoryview, reason: str) -> Sequence[Chunk]:
         header, offset = decode_request_header(frame)
         listener = connection.listener
         context = RequestContext(

@@ -190,8 +190,8 @@ class SaslSession:
             return self._refuse(header, str(refused), str(refused))
         except SaslError as error:
             again = "authentication" if self.principal is None else "re-authentication"
-            told = f"Authentication failed during {again} due to invalid credentials with SASL mechanism {self._mechanism}"
-            return self._refuse(header, told, f"{told}: {error}")
+            for_client = f"Authentication failed during {again} due to invalid credentials with SASL mechanism {self._mechanism}"
+            return self._refuse(header, for_client, f"{for_client}: {error}")
         lifetime_ms = 0 if identity is None else self._begin_session(identity, now_ms, now_s)
         if header is None:
             answer: Sequence[bytes] = [encode_size(len(challenge)), challenge]
@@ -223,10 +223,10 @@ class SaslSession:
         self.expires_s = now_s + min(limits) / 1000 if limits else None
         return min(limits) if limits else 0
 
-    def _refuse(self, header: RequestHeader | None, told: str, reason: str) -> Step:
+    def _refuse(self, header: RequestHeader | None, for_client: str, reason: str) -> Step:
         answer = None
         if header is not None:
-            answer = _frame(header, SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told))
+            answer = _frame(header, SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=for_client))
         return Step(Outcome.FAILED, answer, reason)
 
 

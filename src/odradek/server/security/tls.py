@@ -49,25 +49,25 @@ Fingerprint = tuple[object, ...]
 class ListenerKeys:
     """`network.keystores.TlsKeys` of one listener.
 
-    The stores come from `config`. Other settings come from `born`, the configuration at the listener's creation if it is older, because
-    only stores change for an existing listener (SslFactory.createNewSslEngineFactory).
+    The stores come from `config`. Other settings come from `created_with`, the configuration at the listener's creation, because only
+    stores change for an existing listener (SslFactory.createNewSslEngineFactory).
     """
 
-    def __init__(self, config: BrokerConfig, listener: str, born: BrokerConfig | None = None) -> None:
+    def __init__(self, config: BrokerConfig, listener: str, created_with: BrokerConfig | None = None) -> None:
         self._config = config
-        self._born = born or config
+        self._created_with = created_with or config
         self._listener = listener
 
     def _of(self, key: str) -> BrokerConfig:
-        return self._config if key in RELOADED_FOR_LISTENERS else self._born
+        return self._config if key in RELOADED_FOR_LISTENERS else self._created_with
 
     def text(self, key: str) -> str | None:
         """Return the value. ssl.key.location, librdkafka's key for a separate key file, has no value on brokers."""
         if key == "ssl.key.location":
             return None
-        if key == "ssl.client.auth" and self._born.listener_security_protocols[self._listener] == "SASL_SSL":
+        if key == "ssl.client.auth" and self._created_with.listener_security_protocols[self._listener] == "SASL_SSL":
             # SaslChannelBuilder ignores the key for all listeners here.
-            own = own_value(self._born, self._listener, SSL_CLIENT_AUTH)
+            own = own_value(self._created_with, self._listener, SSL_CLIENT_AUTH)
             return "none" if own is None else own
         value = listener_value(self._of(key), self._listener, BROKER_CONFIG[key])
         return None if value is None else str(value)
@@ -91,7 +91,7 @@ class _Made(NamedTuple):
     client: ssl.SSLContext
     principal: Principal
     """Principal of this node's own certificate."""
-    born: BrokerConfig
+    created_with: BrokerConfig
     """Configuration at the listener's creation."""
 
 
@@ -125,7 +125,7 @@ class NodeTls:
         from odradek.network.secure import TlsServing
 
         self._made[listener] = made
-        config = made.born
+        config = made.created_with
         names = _principals(config, listener) if config.listener_security_protocols[listener] == "SSL" else None
         serving = self._serving[listener] = TlsServing(made.server.context, names)
         return serving
@@ -232,8 +232,8 @@ def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
     """Return the contexts of a listener. Raises ConfigError for unusable settings, or for a change that `before` does not allow."""
     from odradek.network.tls import client_context, server_tls, try_handshake
 
-    born = config if before is None else before.born
-    keys = ListenerKeys(config, listener, born)
+    created_with = config if before is None else before.created_with
+    keys = ListenerKeys(config, listener, created_with)
     fingerprint = _fingerprint(config, listener)
     server, client = server_tls(keys), client_context(keys)
     if before is not None:
@@ -246,7 +246,7 @@ def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
                 f"settings: the trust store of listener {listener} ({keys.shown('ssl.truststore.location')}) does not accept the "
                 f"listener's own certificate, which brokers show to one another: {problem}"
             )
-    return _Made(fingerprint, server, client, _own_principal(born, listener, server), born)
+    return _Made(fingerprint, server, client, _own_principal(created_with, listener, server), created_with)
 
 
 def _own_principal(config: BrokerConfig, listener: str, server: ServerTls) -> Principal:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from odradek.server.cluster.controller_registration import RegisterController
 from odradek.server.cluster.internal_channel import OpenChannel
 from odradek.server.cluster.publisher import FollowAsController, FollowMetadata
-from odradek.server.cluster.registration import Introduce, Register, new_registrar
+from odradek.server.cluster.registration import RegisterBroker, Unfence, new_registrar
 from odradek.server.metering.metrics_listener import ServeMetrics
 from odradek.server.requests.listeners import BindListeners, ServeClients, ServeControllers
 from odradek.server.start.identity import ReadIdentity
@@ -51,11 +51,11 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
         await start(LoadLogs(node, directories, image))
         registrar = new_registrar(node, identity, directories, listeners, channel, kraft)
         replica_manager = await start(MakeReplicas(node, directories, listeners.acceptor, channel, registrar))
-        await start(Introduce(node, kraft, registrar))
+        await start(RegisterBroker(node, kraft, registrar))
         publisher = await start(FollowMetadata(node, kraft, directories.log_manager, replica_manager, channel, registrar))
         await start(RunTasks(node, directories.log_manager, replica_manager, publisher))
         await start(CleanLogs(node, directories.log_manager))
-        await start(Register(node, registrar))
+        await start(Unfence(node, registrar))
         await start(ServeClients(node, listeners, registrar, kraft))
     else:
         await start(FollowAsController(node, kraft))

@@ -57,7 +57,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "time": moment,
             "level": _LEVELS.get(record.levelname, record.levelname if not record.levelname.startswith("Level") else "TRACE"),
             "logger": record.name,
@@ -66,11 +66,11 @@ class JsonFormatter(logging.Formatter):
         }
         fields = getattr(record, "fields", None)
         if isinstance(fields, dict):
-            told |= {key: value for key, value in cast("dict[str, object]", fields).items() if key not in _OWN}
+            entry |= {key: value for key, value in cast("dict[str, object]", fields).items() if key not in _OWN}
         if record.exc_info:
-            told["error"] = self.formatException(record.exc_info)
+            entry["error"] = self.formatException(record.exc_info)
         # JSON escapes all other control characters that terminals interpret.
-        return json.dumps(told, default=str).replace("\x7f", "\\u007f")
+        return json.dumps(entry, default=str).replace("\x7f", "\\u007f")
 
 
 def set_up(config: BrokerConfig, *, quiet: bool) -> None:

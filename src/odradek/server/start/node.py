@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Node:
     """Configuration of a node, and the clock, disk, random source and event loop on which the node runs."""
 
-    __slots__ = ("clock", "config", "disk", "fatal", "gate", "haste", "jobs", "loop", "random", "services", "states")
+    __slots__ = ("clock", "config", "disk", "fatal", "gate", "hurried", "jobs", "loop", "random", "services", "states")
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Node:
         self.states = states
         self.fatal = fatal
         self.gate = gate
-        self.haste: asyncio.Future[None] = loop.create_future()
+        self.hurried: asyncio.Future[None] = loop.create_future()
         """Completed when a stop must no longer wait for other nodes."""
 
     def hurry(self) -> None:
-        """Complete `haste`."""
-        if not self.haste.done():
-            self.haste.set_result(None)
+        """Complete `hurried`, so that a stop waits for no other node."""
+        if not self.hurried.done():
+            self.hurried.set_result(None)
 
 
 def problem_of(error: BaseException, directory: str | None = None) -> OdradekError:

@@ -29,7 +29,7 @@ Pool = Callable[[Callable[[], None]], Deferred[None]]
 
 
 class Jobs:
-    """Runs blocking functions in the loop's executor; the simulator's loop runs them inline."""
+    """Runner of blocking functions in the loop's executor; the simulator's loop runs them inline."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -107,7 +107,9 @@ def _addresses(host: str) -> set[str]:
 
 
 class ConnectionCounts:
-    """Updates the limits of an acceptor with the configuration. New limits apply to new connections; open connections stay.
+    """Follower of the configuration that sets the connection limits of an acceptor.
+
+    New limits apply to new connections; open connections stay.
 
     Host names in max.connections.per.ip.overrides are looked up when they are set, each in a separate thread (Kafka's ConnectionQuotas;
     here all addresses of a name count, not only the first). At the start a name without an address is an error, later a warning.

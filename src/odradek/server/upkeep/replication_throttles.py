@@ -29,7 +29,7 @@ _UNLIMITED = 2**63 - 1
 
 
 class ReplicationThrottles:
-    """Updates both replication quotas of a broker with the metadata."""
+    """Follower of the metadata that sets both replication quotas of a broker."""
 
     def __init__(self, config: DynamicBrokerConfig, clock: Clock, manager: ReplicaManager, fetchers: ReplicaFetchers) -> None:
         self._config = config

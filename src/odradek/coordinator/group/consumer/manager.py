@@ -165,7 +165,7 @@ class ConsumerGroups:
                 # The revert has restored a static member that was being replaced.
                 self.keep_alive(group, member)
             if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
-                self.sessions.await_revocation_still(group_id, member)
+                self.sessions.keep_awaiting_revocation(group_id, member)
 
     def is_member(self, group_id: str, member_id: str) -> bool:
         """Return whether the member is in a consumer group now."""

@@ -47,11 +47,11 @@ class RegexResolver:
             return
         self._running.add(group_id)
         evaluation = _Evaluation(regexes, image, self._time_ms(), may_describe)
-        self._timers.schedule(_key(group_id), 0, lambda: self._turn(group_id, evaluation, finished))
+        self._timers.schedule(_key(group_id), 0, lambda: self._match_some(group_id, evaluation, finished))
 
-    def _turn(self, group_id: str, evaluation: _Evaluation, finished: Finished) -> CoordinatorResult[None]:
+    def _match_some(self, group_id: str, evaluation: _Evaluation, finished: Finished) -> CoordinatorResult[None]:
         if not evaluation.go_on():
-            self._timers.schedule(_key(group_id), 0, lambda: self._turn(group_id, evaluation, finished))
+            self._timers.schedule(_key(group_id), 0, lambda: self._match_some(group_id, evaluation, finished))
             return CoordinatorResult([], None)
         # After a failed append the timer calls this method again, unless a heartbeat has started another evaluation.
         self._running.discard(group_id)

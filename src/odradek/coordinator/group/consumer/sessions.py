@@ -34,7 +34,7 @@ class Sessions:
         """Return whether the member's session timeout is running."""
         return _key("session", group_id, member_id) in self._timers
 
-    def await_revocation_still(self, group_id: str, member: ConsumerMember) -> None:
+    def keep_awaiting_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """Start the revocation timeout unless it is already running."""
         if _key("rebalance", group_id, member.member_id) not in self._timers:
             self.await_revocation(group_id, member)

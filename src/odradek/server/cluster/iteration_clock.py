@@ -34,8 +34,10 @@ class _Step:
         self.callback = None
 
 
-class Turns:
-    """A `base.clock.Clock` on another clock: calls without delay run in its next loop iteration, together with the calls that they make."""
+class IterationClock:
+    """A `base.clock.Clock` that runs calls without delay in the next loop iteration, together with the calls without delay that they
+    make.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.time_ms = clock.time_ms
@@ -52,10 +54,10 @@ class Turns:
         self._steps.append(step)
         if not self._due:
             self._due = True
-            self._clock.call_later(0, self._turn)
+            self._clock.call_later(0, self._run_calls)
         return step
 
-    def _turn(self) -> None:
+    def _run_calls(self) -> None:
         steps = self._steps
         try:
             for _ in range(_STEPS):
@@ -69,4 +71,4 @@ class Turns:
             # Also after an error, which the loop reports.
             self._due = bool(steps)
             if steps:
-                self._clock.call_later(0, self._turn)
+                self._clock.call_later(0, self._run_calls)
