@@ -272,7 +272,7 @@ class Meters:
     @step(seconds=(1.0, 5.0, 7.5, 400.0))
     def look(self, seconds: float) -> None:
         self.now += seconds
-        for _ in self.registry.look(self.now):
+        for _ in self.registry.update(self.now):
             pass
         before, self.averages = self.averages, {}
         for name, count in self.counts.items():

@@ -16,9 +16,9 @@ from odradek.metrics.traffic import SUMS, Traffic
 
 def test_a_rate_follows_yammers_ticks() -> None:
     rates = Rates(0.0)
-    rates.look(50, 5.0)
+    rates.update(50, 5.0)
     assert rates.averages == (10.0, 10.0, 10.0)
-    rates.look(50, 10.0)
+    rates.update(50, 10.0)
     assert rates.averages == pytest.approx([10 * exp(-5 / 60), 10 * exp(-5 / 300), 10 * exp(-5 / 900)])
     assert rates.mean(50, 10.0) == 5.0
 
@@ -26,17 +26,17 @@ def test_a_rate_follows_yammers_ticks() -> None:
 def test_a_rate_that_is_looked_at_rarely_is_the_one_of_an_even_stream() -> None:
     often, rarely = Rates(0.0), Rates(0.0)
     for each in (often, rarely):
-        each.look(100, 5.0)
+        each.update(100, 5.0)
     for second in range(10, 65, 5):
-        often.look(100 + 3 * (second - 5), float(second))
-    rarely.look(100 + 3 * 55, 60.0)
+        often.update(100 + 3 * (second - 5), float(second))
+    rarely.update(100 + 3 * 55, 60.0)
     assert rarely.averages == pytest.approx(often.averages)
 
 
 def test_nothing_changes_between_ticks() -> None:
     rates = Rates(0.0)
-    rates.look(50, 5.0)
-    rates.look(5_000, 9.9)
+    rates.update(50, 5.0)
+    rates.update(5_000, 9.9)
     assert rates.averages[0] == 10.0
 
 

@@ -291,9 +291,9 @@ def test_rates_are_kept_for_series_that_are_there() -> None:
     series: list[Series | None] = [(("topic",), ("a",), 0), None, (("topic",), ("b",), 0)]
     registry = Registry([meter])
     registry.add(meter.key, lambda: series)
-    list(registry.look(0.0))
+    list(registry.update(0.0))
     series[:] = [(("topic",), ("b",), 50)]
-    list(registry.look(5.0))
+    list(registry.update(5.0))
     assert registry.rates(meter, ("topic",), ("a",)) is None
     found = registry.rates(meter, ("topic",), ("b",))
     assert found is not None

@@ -181,19 +181,19 @@ def test_slow_requests_are_told_of_but_not_without_end(caplog: pytest.LogCapture
     slow = SlowRequests(0.1)
     with caplog.at_level(logging.WARNING, SLOW_LOGGER):
         for _ in range(MOST + 5):
-            slow.look(context(), 100, 1.5, 1.5)
+            slow.log_if_slow(context(), 100, 1.5, 1.5)
         assert len(caplog.records) == MOST
-        slow.look(context(), 100, 1.5, 1.5 + EACH_S)
+        slow.log_if_slow(context(), 100, 1.5, 1.5 + EACH_S)
     assert caplog.records[MOST].getMessage() == "5 more slow requests were not logged"
     assert len(caplog.records) == MOST + 2
 
 
 def test_a_wait_that_was_asked_for_is_not_slow(caplog: pytest.LogCaptureFixture) -> None:
     slow = SlowRequests(0.1)
-    slow.look(context(ApiKey.FETCH), 100, 1.05, 3.0)
+    slow.log_if_slow(context(ApiKey.FETCH), 100, 1.05, 3.0)
     assert caplog.records == []
-    slow.look(context(ApiKey.FETCH), 100, 1.2, 3.0)
-    slow.look(context(ApiKey.PRODUCE), 100, 1.05, 3.0)
+    slow.log_if_slow(context(ApiKey.FETCH), 100, 1.2, 3.0)
+    slow.log_if_slow(context(ApiKey.PRODUCE), 100, 1.05, 3.0)
     assert len(caplog.records) == 2
 
 

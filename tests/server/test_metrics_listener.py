@@ -79,7 +79,7 @@ async def test_every_metric_of_the_catalogue_is_told_by_a_node(tmp_path: Path) -
         assert broker.services.meters is not None
         told = {metric.key for metric in broker.services.meters.registry.metrics()}
         assert told == {metric.key for metric in CATALOGUE}
-        for _ in broker.services.meters.registry.look(0.0):
+        for _ in broker.services.meters.registry.update(0.0):
             pass
 
 

@@ -28,11 +28,11 @@ def test_a_worker_of_spark_spares_what_it_has_once(monkeypatch: pytest.MonkeyPat
     froze: list[str] = []
     monkeypatch.setattr(worker_upkeep.gc, "freeze", lambda: froze.append("now"))
     monkeypatch.setattr(worker_upkeep, "_spared", None)
-    worker_upkeep.spare_what_stays()
+    worker_upkeep.exempt_current_objects()
     assert froze == [], "the process of a user"
     monkeypatch.setattr(worker_upkeep.TaskContext, "get", lambda: "a task")
     for _ in range(3):
-        worker_upkeep.spare_what_stays()
+        worker_upkeep.exempt_current_objects()
     assert froze == ["now"]
 
 

@@ -354,13 +354,13 @@ def _refuse_foreign(disk: Disk, directory: str) -> None:
     """
     if not disk.is_dir(directory):
         return
-    foreign = [name for name in disk.listdir(directory) if not _is_kafkas(disk, directory, name)]
+    foreign = [name for name in disk.listdir(directory) if not _may_be_from_kafka(disk, directory, name)]
     if foreign:
         shown = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
         raise ForeignDirectory(f"{directory} is not formatted and not empty: it contains {shown}; a log directory must be new, or empty")
 
 
-def _is_kafkas(disk: Disk, directory: str, name: str) -> bool:
+def _may_be_from_kafka(disk: Disk, directory: str, name: str) -> bool:
     """Return whether a Kafka node may have left the entry: a hidden file, lost+found, a checkpoint file or a log."""
     if name.startswith(".") or name == "lost+found":
         return True

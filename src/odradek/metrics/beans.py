@@ -13,7 +13,7 @@ from odradek.metrics.registry import Registry, Series, count_of
 def render_beans(registry: Registry, now: float) -> Iterator[str]:
     """Yield the parts of a JSON object; "" where the caller may pause. Attributes of an MBean that several metrics have are merged.
 
-    `now` is in seconds of the clock with which `Registry.look` is called, and is used for the mean of rates.
+    `now` is in seconds of the clock with which `Registry.update` is called, and is used for the mean of rates.
     """
     attributes: dict[str, dict[str, object]] = {}
     comma = ""

@@ -1,7 +1,7 @@
 """Registry of a node's metrics, each with the functions that return its series.
 
 Metrics are computed only when they are read. Reading is divided into chunks, so that the event loop can do other work in between. The
-registry also keeps the rates of meters (`look`).
+registry also keeps the rates of meters (`update`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Registry:
                     self._failed.add(metric.key)
                     logger.exception("the metric %s cannot be computed", metric.key)
 
-    def look(self, now: float) -> Iterator[None]:
+    def update(self, now: float) -> Iterator[None]:
         """Update the rates of all meters and timers; yield where the caller may pause. Rates of missing series are dropped."""
         for metric in list(self.metrics()):
             if metric.kind not in (Kind.METER, Kind.TIMER):
@@ -73,13 +73,13 @@ class Registry:
                 if rates is None:
                     rates = Rates(now, count)
                 else:
-                    rates.look(count, now)
+                    rates.update(count, now)
                 after[name] = rates
             self._rates[metric.key] = after
             yield
 
     def rates(self, metric: Metric, keys: tuple[str, ...], values: tuple[str, ...]) -> Rates | None:
-        """Return the rates of a series; None before the first `look`."""
+        """Return the rates of a series; None before the first `update`."""
         return self._rates.get(metric.key, {}).get(keys + values)
 
 

@@ -25,7 +25,7 @@ from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, TopicIds, divided, in_order, within_log
 from odradek.spark.worker_clients import Lease, worker_clients
-from odradek.spark.worker_upkeep import SentToWorkers, keep_archives, spare_what_stays
+from odradek.spark.worker_upkeep import SentToWorkers, exempt_current_objects, keep_archives
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +74,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         options = self._options
         planner = Planner(options)
         try:
-            chosen, ids, _ = planner.all_of_it()
+            chosen, ids, _ = planner.all_partitions()
             earliest, latest = planner.earliest(chosen), planner.latest(chosen)
             start = planner.position("startingOffsets", options.starting, earliest, latest)
             end = planner.position("endingOffsets", options.ending, earliest, latest)
@@ -141,7 +141,7 @@ class _Fetching:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None and self._position >= self._range.end:
             worker_clients.give_back(self._key, self._lease)
-            spare_what_stays()
+            exempt_current_objects()
         else:
             self._lease.consumer.close()
 

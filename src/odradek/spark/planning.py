@@ -69,7 +69,7 @@ class Planner:
         self._consumer = open_consumer(options, **settings)
         self._admin: Admin | None = None
 
-    def all_of_it(self) -> Selection:
+    def all_partitions(self) -> Selection:
         """Return the topics and partitions of the query. Raises KafkaError for a topic or an assigned partition that does not exist."""
         found = self.selection()
         if found.missing:
@@ -133,7 +133,7 @@ class Planner:
         """
         return self._offsets(partitions, lambda limit_ms: self._consumer.end_offsets(partitions, limit_ms))
 
-    def of_those_there(self, ask: Callable[[list[TopicPartition]], Offsets], partitions: list[TopicPartition]) -> Offsets:
+    def of_existing(self, ask: Callable[[list[TopicPartition]], Offsets], partitions: list[TopicPartition]) -> Offsets:
         """Return the result of `earliest`, `latest` or `latest_since` for the partitions that still exist."""
         while partitions:
             try:

@@ -79,7 +79,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
     def initialOffset(self) -> StreamOffset:
         """Return the start offsets of a query without a checkpoint."""
         planner = self._connected()
-        chosen, ids, _ = planner.all_of_it()
+        chosen, ids, _ = planner.all_partitions()
         start = planner.position("startingOffsets", self._options.starting, planner.earliest(chosen), planner.latest(chosen))
         return to_stream_offset(start, ids)
 
@@ -95,7 +95,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         """Fix the current ends as the end of the query (Trigger.AvailableNow)."""
         planner = self._connected()
         found = planner.selection()
-        self._available_now = _Ends(planner.of_those_there(planner.latest, found.partitions), found.ids, found.missing)
+        self._available_now = _Ends(planner.of_existing(planner.latest, found.partitions), found.ids, found.missing)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> StreamOffset:
         """Return the end of the next micro-batch, or `start` when there is to be no micro-batch yet."""
@@ -111,7 +111,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         fresh = [partition for partition in end if partition not in begin]
         if fresh and (isinstance(limit, ReadMaxRows) or self._options.min_offsets_per_trigger is not None):
             # Partitions that appeared since the last micro-batch are read from their beginning.
-            begin |= planner.of_those_there(planner.earliest, fresh)
+            begin |= planner.of_existing(planner.earliest, fresh)
         if self._is_too_early(begin, end):
             return dict(start)
         if isinstance(limit, ReadMaxRows):
@@ -122,7 +122,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
     def _ends(self, planner: Planner, begin: Offsets, known: TopicIds) -> _Ends:
         found = planner.selection()
         before = _without(begin, made_again(known, found.ids))
-        ends = planner.of_those_there(lambda there: planner.latest_since(there, before), found.partitions)
+        ends = planner.of_existing(lambda there: planner.latest_since(there, before), found.partitions)
         return _Ends(ends, found.ids, found.missing)
 
     def _is_too_early(self, begin: Offsets, end: Offsets) -> bool:
@@ -152,10 +152,10 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         if not moved:
             return []
         planner = self._connected()
-        chosen, ids = self._still_there(planner, moved, wanted)
-        earliest, latest = (planner.of_those_there(ask, chosen) for ask in (planner.earliest, planner.latest))
+        chosen, ids = self._not_deleted(planner, moved, wanted)
+        earliest, latest = (planner.of_existing(ask, chosen) for ask in (planner.earliest, planner.latest))
         gone = [partition for partition in chosen if partition not in earliest or partition not in latest]
-        self._pass_over(gone, _no_longer(gone))
+        self._report_deleted(gone, _no_longer(gone))
         chosen = [partition for partition in chosen if partition not in gone]
         fresh = [partition for partition in chosen if partition not in begin]
         if self._options.fail_on_data_loss:
@@ -206,7 +206,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
                 "and created again?"
             )
 
-    def _still_there(self, planner: Planner, partitions: list[TopicPartition], wanted: TopicIds) -> tuple[list[TopicPartition], TopicIds]:
+    def _not_deleted(self, planner: Planner, partitions: list[TopicPartition], wanted: TopicIds) -> tuple[list[TopicPartition], TopicIds]:
         """Return the partitions that were not deleted since the micro-batch was planned, and the ids of their topics.
 
         Raises DataLoss for a deleted partition unless failOnDataLoss=false. The deletion can be long ago, as a restarted query repeats its
@@ -216,10 +216,10 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         renewed = made_again(wanted, found.ids)
         there = [each for each in found.partitions if each.topic not in renewed]
         gone = sorted(set(partitions) - set(there))
-        self._pass_over(gone, "; ".join(renewed.values()) or _no_longer(gone))
+        self._report_deleted(gone, "; ".join(renewed.values()) or _no_longer(gone))
         return [each for each in partitions if each not in gone], found.ids
 
-    def _pass_over(self, gone: Sequence[TopicPartition], why: str) -> None:
+    def _report_deleted(self, gone: Sequence[TopicPartition], why: str) -> None:
         """Raise DataLoss for deleted partitions, or log them with failOnDataLoss=false."""
         if gone and self._options.fail_on_data_loss:
             raise DataLoss(why)

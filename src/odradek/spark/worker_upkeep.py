@@ -74,7 +74,7 @@ def _borrowed(descriptor: int) -> Generator[socket.socket]:
         connection.detach()
 
 
-def spare_what_stays() -> None:
+def exempt_current_objects() -> None:
     """Exclude all current objects from garbage collections, in a worker of Spark that has read its first range.
 
     Spark collects garbage after each task, through all objects of the process. Most of these are modules, and take about 50 ms, many times

@@ -23,7 +23,7 @@ _FIXTURES = ("odradek_broker", "odradek_cluster")
 _LOG_BYTES = 20_000
 
 
-class _Wish(NamedTuple):
+class _Requirements(NamedTuple):
     """Requirements of a test on its broker or cluster, from the ini file and the test's marks. The nearest mark wins."""
 
     settings: tuple[tuple[str, str], ...]
@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-def _wish(config: pytest.Config, node: pytest.Item | None) -> _Wish:
+def _requirements_of(config: pytest.Config, node: pytest.Item | None) -> _Requirements:
     from odradek.config.definition import setting_text
 
     settings: dict[str, str] = {}
@@ -102,7 +102,7 @@ def _wish(config: pytest.Config, node: pytest.Item | None) -> _Wish:
             f"@pytest.mark.odradek does not have the argument {unknown[0]!r}; its arguments are settings, {', '.join(sorted(known))}"
         )
     configs: Mapping[str, str] = asked.get("configs") or {}
-    return _Wish(
+    return _Requirements(
         tuple(sorted(settings.items())),
         asked.get("version") or str(config.getini("odradek_version")) or None,
         bool(asked.get("process", config.getini("odradek_process"))),
@@ -121,21 +121,21 @@ class _Pool:
         self._brokers: dict[tuple[object, ...], EmbeddedBroker] = {}
         self._clusters: dict[tuple[object, ...], EmbeddedCluster] = {}
 
-    def broker(self, wish: _Wish) -> EmbeddedBroker:
+    def broker(self, required: _Requirements) -> EmbeddedBroker:
         """Return a broker that is up and has no faults."""
-        found = self._brokers.get(wish.broker)
+        found = self._brokers.get(required.broker)
         if found is None or found.is_gone:
-            found = self._brokers[wish.broker] = _new_broker(wish)
+            found = self._brokers[required.broker] = _new_broker(required)
         if not found.is_up:
             found.start()
         return found
 
-    def cluster(self, wish: _Wish) -> EmbeddedCluster:
+    def cluster(self, required: _Requirements) -> EmbeddedCluster:
         """Return a cluster whose nodes are all up."""
-        key = (wish.nodes, *wish.broker)
+        key = (required.nodes, *required.broker)
         found = self._clusters.get(key)
         if found is None or found.is_gone:
-            found = self._clusters[key] = _new_cluster(wish)
+            found = self._clusters[key] = _new_cluster(required)
         found.start()
         return found
 
@@ -181,18 +181,18 @@ def _tidied(node: Any) -> bool:
     return True
 
 
-def _new_broker(wish: _Wish) -> EmbeddedBroker:
+def _new_broker(required: _Requirements) -> EmbeddedBroker:
     from odradek.testing.kit.embedded import EmbeddedBroker
 
-    return EmbeddedBroker(dict(wish.settings), version=wish.version, process=wish.process, memory=wish.memory)
+    return EmbeddedBroker(dict(required.settings), version=required.version, process=required.process, memory=required.memory)
 
 
-def _new_cluster(wish: _Wish) -> EmbeddedCluster:
+def _new_cluster(required: _Requirements) -> EmbeddedCluster:
     from odradek.testing.kit.embedded import EmbeddedCluster
 
-    if wish.version is not None:
+    if required.version is not None:
         raise pytest.UsageError("odradek_cluster cannot imitate an older release: version= is only for odradek_broker")
-    return EmbeddedCluster(wish.nodes, dict(wish.settings), process=wish.process, memory=wish.memory)
+    return EmbeddedCluster(required.nodes, dict(required.settings), process=required.process, memory=required.memory)
 
 
 class _Session:
@@ -228,7 +228,7 @@ def odradek_session_broker(_odradek_session: _Session, pytestconfig: pytest.Conf
     """Return the broker of the test run (of the worker, under xdist), for fixtures of wider scopes. Marks of tests do not change this
     broker.
     """
-    _odradek_session.pinned = _odradek_session.common.broker(_wish(pytestconfig, None))
+    _odradek_session.pinned = _odradek_session.common.broker(_requirements_of(pytestconfig, None))
     return _odradek_session.pinned
 
 
@@ -240,15 +240,15 @@ def odradek_broker(request: pytest.FixtureRequest, _odradek_session: _Session, _
     one broker until the module's end. With `fresh=True` a test does not share its broker.
     """
     item = request.node
-    wish = _wish(request.config, item)
-    if wish.fresh:
-        with _new_broker(wish) as own:
+    required = _requirements_of(request.config, item)
+    if required.fresh:
+        with _new_broker(required) as own:
             yield own
         return
-    default = _wish(request.config, None)
-    pool = _odradek_session.common if wish.broker == default.broker else _odradek_module
+    default = _requirements_of(request.config, None)
+    pool = _odradek_session.common if required.broker == default.broker else _odradek_module
     try:
-        yield pool.broker(wish)
+        yield pool.broker(required)
     finally:
         pool.tidy(_odradek_session.pinned)
 
@@ -260,8 +260,8 @@ def odradek_topic(request: pytest.FixtureRequest, odradek_broker: EmbeddedBroker
     """
     from odradek.testing.kit.embedded import unique_name
 
-    wish = _wish(request.config, request.node)
-    name = odradek_broker.create_topic(unique_name(), wish.partitions, configs=dict(wish.configs))
+    required = _requirements_of(request.config, request.node)
+    name = odradek_broker.create_topic(unique_name(), required.partitions, configs=dict(required.configs))
     try:
         yield name
     finally:
@@ -283,13 +283,13 @@ def odradek_cluster(request: pytest.FixtureRequest, _odradek_module: _Pool) -> I
 
     Tests of a module with equal marks share one cluster. With `fresh=True` a test does not share its cluster.
     """
-    wish = _wish(request.config, request.node)
-    if wish.fresh:
-        with _new_cluster(wish) as own:
+    required = _requirements_of(request.config, request.node)
+    if required.fresh:
+        with _new_cluster(required) as own:
             yield own
         return
     try:
-        yield _odradek_module.cluster(wish)
+        yield _odradek_module.cluster(required)
     finally:
         _odradek_module.tidy(None)
 

@@ -124,7 +124,7 @@ class MetadataController:
         self._transaction_start: int | None = None
         self._waiting: deque[_Waiting] = deque()
         """Responses that wait for a commit."""
-        self._to_be_shown: deque[_Waiting] = deque()
+        self._waiting_for_publishers: deque[_Waiting] = deque()
         """Responses that wait until the publishers have a commit."""
         self.commit_times_ms = Histogram()
         """Milliseconds from the append of records to their commit."""
@@ -173,7 +173,7 @@ class MetadataController:
         if self.replayed_to <= (self.shown_to if shown else self.committed_to):
             deferred.complete(response)
         else:
-            waiting = self._to_be_shown if shown else self._waiting
+            waiting = self._waiting_for_publishers if shown else self._waiting
             waiting.append(_Waiting(self.replayed_to, deferred, response, self._clock.monotonic()))
 
     def _append(self, records: list[VersionedRecord], *, atomic: bool) -> bool:
@@ -281,7 +281,7 @@ class MetadataController:
     def show(self, offset: int) -> None:
         """Note that the publishers have the committed records below `offset`, and send the responses that wait for them."""
         self.shown_to = max(self.shown_to, offset)
-        self._respond(self._to_be_shown, self.shown_to)
+        self._respond(self._waiting_for_publishers, self.shown_to)
 
     def _respond(self, queue: deque[_Waiting], offset: int) -> None:
         while queue and queue[0].offset <= offset:
@@ -323,8 +323,8 @@ class MetadataController:
         self.journal.revert_to(self.committed_to)
         self.replayed_to = self.committed_to
         # Operations that are committed succeed, even when the publishers do not have them yet.
-        self._respond(self._to_be_shown, self.committed_to)
+        self._respond(self._waiting_for_publishers, self.committed_to)
         error = self.not_controller()
-        for queue in (self._waiting, self._to_be_shown):
+        for queue in (self._waiting, self._waiting_for_publishers):
             while queue:
                 queue.popleft().deferred.fail(error)

@@ -226,7 +226,7 @@ class KRaftNode:
         if self._started and self._failure is None:
             self._performer.step(Shutdown())
         self._stopped = True
-        self._cease(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "The node is shutting down."))
+        self._stop_work(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "The node is shutting down."))
         try:
             # Otherwise the thread of the log still works, on a disk that does not answer. The log is recovered at every start.
             if self._failure is None and not self._queue.suspended:
@@ -243,7 +243,7 @@ class KRaftNode:
         if self._on_fault is None or not isinstance(error, OSError | OdradekError):
             logger.critical("The metadata log of node %d cannot be used any further: %s", self.node_id, error, exc_info=error)
         self._failure = error
-        self._cease(error)
+        self._stop_work(error)
         if self._on_fault is not None:
             self._on_fault(error)
 
@@ -252,7 +252,7 @@ class KRaftNode:
         # Half a millisecond later, so that the core's clock, which counts whole milliseconds, has reached the deadline.
         self._alarm.set_at(inf if deadline_ms == NEVER else (deadline_ms + 0.5) / 1000)
 
-    def _cease(self, error: BaseException) -> None:
+    def _stop_work(self, error: BaseException) -> None:
         """Stop all work and fail the waiting requests."""
         self._queue.close()
         self._performer.group_commit.abandon()

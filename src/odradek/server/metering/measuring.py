@@ -119,7 +119,7 @@ class SlowRequests:
         self._logged = 0
         self._held_back = 0
 
-    def look(self, context: RequestContext, size: int, parked: float, now: float) -> None:
+    def log_if_slow(self, context: RequestContext, size: int, parked: float, now: float) -> None:
         """Log a request that took longer than the threshold, unless it waited only because its client asked for that."""
         if context.api_key in WAITS_AS_ASKED and parked - context.received_at <= self.threshold_s:
             return

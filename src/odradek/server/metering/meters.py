@@ -113,7 +113,7 @@ class Meters:
             await asyncio.sleep(TICK_S)
             try:
                 begun = clock.monotonic()
-                for _ in self.registry.look(begun):
+                for _ in self.registry.update(begun):
                     if clock.monotonic() - begun >= _SLICE_S:
                         await asyncio.sleep(0)
                         begun = clock.monotonic()

@@ -47,7 +47,7 @@ class LastMinute:
         self._rates = Rates(clock.monotonic(), count())
 
     def read(self) -> float:
-        self._rates.look(self._count(), self._clock.monotonic())
+        self._rates.update(self._count(), self._clock.monotonic())
         return self._rates.averages[0]
 
 

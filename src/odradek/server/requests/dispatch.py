@@ -258,7 +258,7 @@ class Dispatcher:
             return answer
         measured.answered(header.api_version, len(frame), context.received_at, now)
         if now - context.received_at > self.slow.threshold_s:
-            self.slow.look(context, len(frame), now, now)
+            self.slow.log_if_slow(context, len(frame), now, now)
         if request_log.level <= _DEBUG and request_log.isEnabledFor(_DEBUG):
             log_request(context, len(frame), now, now)
         return answer
@@ -269,7 +269,7 @@ class Dispatcher:
         if context.measured is not None:
             context.measured.waited(context.api_version, size, context.received_at, parked, now)
         if now - context.received_at > self.slow.threshold_s:
-            self.slow.look(context, size, parked, now)
+            self.slow.log_if_slow(context, size, parked, now)
         if request_log.isEnabledFor(logging.DEBUG):
             log_request(context, size, parked, now)
 

@@ -31,7 +31,7 @@ class Place(NamedTuple):
         return shared_source(self.where, dict(self.settings))
 
     @contextmanager
-    def asked_anew(self) -> Generator[SchemaSource]:
+    def without_cache(self) -> Generator[SchemaSource]:
         """Return a context manager with a new source without cached schemas, so that the latest version is current."""
         source = cast(SchemaSource, open_source(self.where, dict(self.settings)))
         try:

@@ -52,7 +52,7 @@ def subject_reading(
         raise ConfigError("subject excludes reader_schema: give one of them")
     if reader_schema is None and subject is None:
         raise ConfigError("give subject or reader_schema: the type of the column comes from it")
-    with place.asked_anew() as source:
+    with place.without_cache() as source:
         if subject is not None:
             schema = subject_schema(source, subject, version)
         else:
@@ -80,7 +80,7 @@ def subject_writing(
     place: Place, subject: str, given: Schema | str | dict[str, Any] | None, message: str | None, register: bool, normalize: bool
 ) -> Writing:
     """Return the settings to write values with a schema of a subject: the given schema, or the latest."""
-    with place.asked_anew() as source:
+    with place.without_cache() as source:
         if given is None:
             found = source.latest(subject)
         else:

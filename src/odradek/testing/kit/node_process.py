@@ -119,18 +119,18 @@ class NodeProcess:
                 self._process.wait(_PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-        self._bury()
+        self._close_everything()
 
     def kill(self) -> None:
         """Kill the process with SIGKILL, and wait for its end."""
         self._signal(signal.SIGKILL)
-        self._bury()
+        self._close_everything()
 
     def _signal(self, number: int) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
-    def _bury(self) -> None:
+    def _close_everything(self) -> None:
         if self._process is not None:
             self._process.wait()
             with contextlib.suppress(FileNotFoundError):

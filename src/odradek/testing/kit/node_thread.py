@@ -158,7 +158,7 @@ class NodeThread:
             asyncio.set_event_loop(None)
             self._agent = None
             if self._killed:
-                self._bury(loop)
+                self._close_everything(loop)
             loop.close()
 
     def _live(self, loop: NodeLoop) -> None:
@@ -178,7 +178,7 @@ class NodeThread:
                 loop.run_until_complete(agent.stop())
                 loop.finish()
 
-    def _bury(self, loop: NodeLoop) -> None:
+    def _close_everything(self, loop: NodeLoop) -> None:
         """Close connections and files, as the system does for a process that has ended."""
         loop.set_exception_handler(lambda loop, context: None)
         loop.break_off()
