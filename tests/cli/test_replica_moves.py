@@ -405,7 +405,7 @@ def test_the_preferred_replica_leads_again(cluster: EmbeddedCluster, admin: Admi
     at = cluster.bootstrap_servers
     assert command("elections", "preferred", "--all-topic-partitions", "-b", at).out == "No partition needs another leader.\n"
     assert command("elections", "preferred", "--all-topic-partitions", "-J", "-b", at).out == "[]\n"
-    assert command("elections", "unclean", "--all-topic-partitions", "-b", at) == (0, "No partition is without a leader.\n", "")
+    assert command("elections", "unclean", "--all-topic-partitions", "-b", at) == (0, "Every partition has a leader.\n", "")
     (row,) = json.loads(command("elections", "preferred", "spread:1", "-J", "-b", at).out)
     assert row == {"topic": "spread", "partition": 1, "election": "preferred", "result": "not needed"}
     file = tmp_path / "partitions.json"

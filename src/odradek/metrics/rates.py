@@ -1,7 +1,7 @@
 """Rates of a count over 1, 5 and 15 minutes: exponentially weighted averages, like Unix load averages.
 
 The count is read from time to time, and its growth since the last update is taken as even. With an update every `TICK_S` the rates equal
-those of Yammer's meters. Rarer looks make the rates less exact. Code that counts does no work for rates.
+those of Yammer's meters. Rarer updates make the rates less exact. Code that counts does no work for rates.
 """
 
 from __future__ import annotations

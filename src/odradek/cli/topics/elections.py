@@ -114,7 +114,7 @@ def unclean(
         if execute:
             return _elect(admin, ElectionType.UNCLEAN, wanted, output)
         rows, failed = _leaderless(admin, wanted)
-    _print_rows(rows, output, "" if failed else "No partition is without a leader.")
+    _print_rows(rows, output, "" if failed else "Every partition has a leader.")
     if rows:
         remark_dry_run(NAME)
     return 1 if failed else 0

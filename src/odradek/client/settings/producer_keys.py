@@ -22,7 +22,7 @@ ACKS: Final = Key(
     STRING,
     "all",
     LOW,
-    "Which copies make a record acknowledged: 0 none, 1 the leader's, all (-1) those of every in-sync replica.",
+    "Replicas that must have a record before it is acknowledged: 0 none, 1 the leader, all (-1) every in-sync replica.",
     OneOf("all", "-1", "0", "1"),
 )
 BATCH_SIZE: Final = Key(
