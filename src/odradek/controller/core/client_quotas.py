@@ -36,7 +36,7 @@ def alter_client_quotas(
         entity = _entity(entry)
         keys = [op.key for op in entry.ops]
         if entity in problems or len(set(keys)) < len(keys):
-            problems[entity] = KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {_negotiated(entity)}")
+            problems[entity] = KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {_entity_text(entity)}")
             continue
         try:
             its_records = _altered(context, entity, {op.key: None if op.remove else op.value for op in entry.ops})
@@ -68,7 +68,7 @@ def _answer(entity: _Entity, problem: KafkaError | None) -> Answer:
     return Answer(error_code=problem.code, error_message=problem.message, entity=parts)
 
 
-def _negotiated(entity: _Entity) -> str:
+def _entity_text(entity: _Entity) -> str:
     named = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
     return f"ClientQuotaEntity(entries={{{named}}})"
 
