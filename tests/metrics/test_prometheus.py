@@ -14,7 +14,7 @@ from odradek.metrics.catalogue import CATALOGUE
 from odradek.metrics.document import document
 from odradek.metrics.histogram import Histogram
 from odradek.metrics.names import Kind, Metric
-from odradek.metrics.prometheus import PIECE, exposed, render, series_names
+from odradek.metrics.prometheus import LINES_PER_CHUNK, exposed, render, series_names
 from odradek.metrics.registry import Registry, Series
 
 DASHBOARD = """
@@ -198,7 +198,7 @@ def test_many_series_come_in_pieces() -> None:
     registry = Registry([gauge])
     registry.add(gauge.key, lambda: [(gauge.tags, ("t", str(number)), number) for number in range(5000)])
     pieces = list(render(registry))
-    assert max(piece.count("\n") for piece in pieces) <= PIECE + 2
+    assert max(piece.count("\n") for piece in pieces) <= LINES_PER_CHUNK + 2
     assert "".join(pieces).count("\n") == 5002
 
 
@@ -237,10 +237,10 @@ def test_many_distributions_come_in_pieces_with_one_head() -> None:
     registry = Registry([timed])
     histogram = Histogram()
     histogram.record(4.0, 0.0)
-    count = PIECE + 7
+    count = LINES_PER_CHUNK + 7
     registry.add(timed.key, lambda: [(timed.tags, (str(number),), histogram.read(0.0)) for number in range(count)])
     pieces = list(render(registry))
-    assert max(piece.count("\n") for piece in pieces) <= PIECE + 2
+    assert max(piece.count("\n") for piece in pieces) <= LINES_PER_CHUNK + 2
     lines = "".join(pieces).splitlines()
     assert len([line for line in lines if line.startswith("# TYPE")]) == 2
     assert len([line for line in lines if line.startswith("kafka_server_type_timems_count{")]) == count

@@ -100,7 +100,7 @@ def read(narrowed: Narrowing) -> set[Row]:
     for partition in narrowed.chosen(_PARTITIONS):
         since = narrowed.since_ms
         first = 0 if since is None else next((offset for offset in range(_ROWS) if time_of(offset) >= since), _ROWS)
-        _, start, end = narrowed.cut(OffsetRange(partition, 0, _ROWS), first)
+        _, start, end = narrowed.needed_part(OffsetRange(partition, 0, _ROWS), first)
         found |= {(*partition, offset, time_of(offset)) for offset in range(start, end)}
     return found
 

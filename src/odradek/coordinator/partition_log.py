@@ -131,7 +131,7 @@ def open_partition_log(manager: ReplicaManager, run_job: RunJob, *, runs: bool =
 
 
 def _bytes(read: LogRead) -> bytes:
-    return b"".join([piece.read(0, piece.size) for piece in read.slices])
+    return b"".join([file_slice.read(0, file_slice.size) for file_slice in read.slices])
 
 
 def _decode(read: LogRead, end_offset: int) -> Sequence[LoadedBatch]:

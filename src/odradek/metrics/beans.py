@@ -19,7 +19,7 @@ def render_beans(registry: Registry, now: float) -> Iterator[str]:
     comma = ""
     yield "{"
     for metric in list(registry.metrics()):
-        pieces: list[str] = []
+        parts: list[str] = []
         for series in registry.read(metric):
             if series is None:
                 yield ""
@@ -29,12 +29,12 @@ def render_beans(registry: Registry, now: float) -> Iterator[str]:
             if metric.attribute:
                 attributes.setdefault(bean, {}).update(_attributes(registry, metric, series, now))
                 continue
-            pieces.append(f"{comma}\n{json.dumps(bean)}: {json.dumps(_attributes(registry, metric, series, now))}")
+            parts.append(f"{comma}\n{json.dumps(bean)}: {json.dumps(_attributes(registry, metric, series, now))}")
             comma = ","
-            if len(pieces) >= 200:
-                yield "".join(pieces)
-                pieces = []
-        yield "".join(pieces)
+            if len(parts) >= 200:
+                yield "".join(parts)
+                parts = []
+        yield "".join(parts)
     for bean, values_of in attributes.items():
         yield f"{comma}\n{json.dumps(bean)}: {json.dumps(values_of)}"
         comma = ","

@@ -16,7 +16,7 @@ from odradek.metrics.names import PERCENTILES, Kind, Metric
 from odradek.metrics.registry import Registry, Series, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-PIECE: Final = 400
+LINES_PER_CHUNK: Final = 400
 """Most lines of a chunk, which take a fraction of a millisecond."""
 
 
@@ -257,7 +257,7 @@ def _numbers(metric: Metric, series: Iterable[Series | None], headed: str, label
             lines.append(f"{_prefix(shown, values)} {_shown_value(value)}\n")
             fast = keys if _is_plain(shown, keys) else None
             written = labels.setdefault(keys, {})
-        if len(lines) >= PIECE:
+        if len(lines) >= LINES_PER_CHUNK:
             yield "".join(lines)
             lines = []
     if lines:
@@ -300,5 +300,5 @@ def _distributions(metric: Metric, series: Iterable[Series | None]) -> Iterator[
         if len(counts) % 20 == 0:
             yield ""  # the lines follow at the end, but their cost is spread
     for head, lines in zip(heads, (counts, quantiles), strict=True):
-        for begin in range(0, len(lines), PIECE):
-            yield (head if begin == 0 else "") + "".join(lines[begin : begin + PIECE])
+        for begin in range(0, len(lines), LINES_PER_CHUNK):
+            yield (head if begin == 0 else "") + "".join(lines[begin : begin + LINES_PER_CHUNK])

@@ -49,11 +49,11 @@ class _Reader:
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        piece = self._data[self._at : self._at + size]
-        if len(piece) < size:
+        content = self._data[self._at : self._at + size]
+        if len(content) < size:
             raise JksError("it is cut off")
         self._at += size
-        return piece
+        return content
 
     def number(self, struct: Struct) -> int:
         return int(struct.unpack(self.take(struct.size))[0])

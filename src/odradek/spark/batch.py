@@ -83,7 +83,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         finally:
             planner.close()
         in_order(start, end)
-        ranges = [self._narrowing.cut(OffsetRange(each, start[each], end[each]), first_in_time[each]) for each in wanted]
+        ranges = [self._narrowing.needed_part(OffsetRange(each, start[each], end[each]), first_in_time[each]) for each in wanted]
         kept = within_log(ranges, earliest, latest, fail_on_data_loss=options.fail_on_data_loss)
         return tasks(options, kept, ids)
 

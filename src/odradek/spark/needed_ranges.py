@@ -27,7 +27,7 @@ class Narrowing(NamedTuple):
             if (self.topics is None or each.topic in self.topics) and (self.partitions is None or each.partition in self.partitions)
         ]
 
-    def cut(self, offset_range: OffsetRange, first_in_time: int) -> OffsetRange:
+    def needed_part(self, offset_range: OffsetRange, first_in_time: int) -> OffsetRange:
         """Return the needed part of a range, which may be empty. `first_in_time` is the offset for `since_ms`, 0 without `since_ms`."""
         end = offset_range.end if self.end is None else min(offset_range.end, self.end)
         return OffsetRange(offset_range.topic_partition, max(offset_range.start, self.start, first_in_time), end)

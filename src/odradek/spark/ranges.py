@@ -123,9 +123,9 @@ def within_log(
                 raise DataLoss(
                     f"{partition}: the log ends at {last}, before the wanted offset {end}; was the topic deleted and created again?"
                 )
-        cut = OffsetRange(partition, max(start, first), min(end, last))
-        if cut.start < cut.end:
-            output.append(cut)
+        in_log = OffsetRange(partition, max(start, first), min(end, last))
+        if in_log.start < in_log.end:
+            output.append(in_log)
     return output
 
 

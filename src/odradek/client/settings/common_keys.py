@@ -164,7 +164,7 @@ SSL_TRUSTSTORE_TYPE: Final = Key(
     _store,
 )
 SSL_TRUSTSTORE_LOCATION: Final = Key(
-    "ssl.truststore.location", STRING, None, HIGH, "File with the trusted certificates; without it the client trusts the system's certificates."
+    "ssl.truststore.location", STRING, None, HIGH, "File with the trusted certificates; by default the system's certificates."
 )
 SSL_TRUSTSTORE_CERTIFICATES: Final = Key("ssl.truststore.certificates", PASSWORD, None, HIGH, "Trusted certificates, as PEM text.")
 SSL_TRUSTSTORE_PASSWORD: Final = Key(
@@ -320,7 +320,7 @@ SASL_LOGIN_REFRESH_WINDOW_FACTOR: Final = Key(
     between(0.5, 1.0),
 )
 SASL_LOGIN_REFRESH_WINDOW_JITTER: Final = Key(
-    "sasl.login.refresh.window.jitter", DOUBLE, "0.05", LOW, "Largest random addition to sasl.login.refresh.window.factor.", between(0.0, 0.25)
+    "sasl.login.refresh.window.jitter", DOUBLE, "0.05", LOW, "Largest random addition to the window factor.", between(0.0, 0.25)
 )
 SASL_LOGIN_REFRESH_MIN_PERIOD_SECONDS: Final = Key(
     "sasl.login.refresh.min.period.seconds", SHORT, "60", LOW, "Shortest time a token is used, seconds.", between(0, 900)

@@ -146,7 +146,7 @@ class Exporter:
         writer.write(_head(status, "text/plain; charset=utf-8", len(body)) + (b"" if method == "HEAD" else body))
         await writer.drain()
 
-    async def _text(self, writer: asyncio.StreamWriter, method: str, content_type: str, pieces: Iterator[str]) -> None:
+    async def _text(self, writer: asyncio.StreamWriter, method: str, content_type: str, chunks: Iterator[str]) -> None:
         if self._scrapes >= MOST_SCRAPES:
             raise _Refused("503 Service Unavailable", f"{MOST_SCRAPES} scrapes are in progress\n")
         writer.write(_head("200 OK", content_type, None))
@@ -154,17 +154,17 @@ class Exporter:
             return
         self._scrapes += 1
         try:
-            await self._send(writer, pieces)
+            await self._send(writer, chunks)
         finally:
             self._scrapes -= 1
 
-    async def _send(self, writer: asyncio.StreamWriter, pieces: Iterator[str]) -> None:
+    async def _send(self, writer: asyncio.StreamWriter, chunks: Iterator[str]) -> None:
         """Send the text as chunks of HTTP; yield to the loop when making them has taken `_SLICE_S` seconds."""
         waiting: list[bytes] = []
         size = 0
         begun = self._clock.monotonic()
-        for piece in pieces:
-            data = piece.encode()
+        for chunk in chunks:
+            data = chunk.encode()
             if data:
                 waiting.append(data)
                 size += len(data)

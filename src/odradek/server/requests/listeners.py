@@ -103,7 +103,7 @@ class BindListeners(Step[Listeners]):
         slow_ms = config[ODRADEK_LOG_SLOW_REQUEST_MS]
         if slow_ms >= 0:
             services.dispatcher.slow.threshold_s = slow_ms / 1000
-        handler = services.dispatcher if node.gate is None else node.gate(services, services.dispatcher)
+        handler = services.dispatcher if node.wrap_dispatcher is None else node.wrap_dispatcher(services, services.dispatcher)
         self._authentication = authentication(node, handler)
         backlog = config[SOCKET_LISTEN_BACKLOG_SIZE]
         acceptor = Acceptor(node.loop, node.clock, self._authentication or handler, acceptor_limits(config), backlog=backlog)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.references import Resolved
     from odradek.network.acceptor import BoundListener
-    from odradek.server.start.node import Gate
+    from odradek.server.start.node import DispatcherWrapper
 
 logger = logging.getLogger(__name__)
 
@@ -63,13 +63,13 @@ class Broker:
         rng: random.Random | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         format_if_empty: bool = False,
-        gate: Gate | None = None,
+        wrap_dispatcher: DispatcherWrapper | None = None,
     ) -> None:
         """Make a node without starting it.
 
         `loop` (default: the running loop) also brings the network and the executor. `format_if_empty`: the node formats its directories as
-        a new cluster when all of them are unformatted. `gate`: makes the frame handler that takes the requests of all listeners in the
-        dispatcher's place, for tests.
+        a new cluster when all of them are unformatted. `wrap_dispatcher` returns a frame handler that takes the requests of all listeners
+        in the dispatcher's place, for tests.
         """
         self.config = config
         self.loop = loop or asyncio.get_running_loop()
@@ -114,7 +114,7 @@ class Broker:
             services=services,
             states=self.states,
             fatal=self._fatal,
-            gate=gate,
+            wrap_dispatcher=wrap_dispatcher,
         )
 
     @property

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from odradek.server.requests.dispatch import Dispatcher
     from odradek.server.upkeep.jobs import Jobs
 
-    Gate = Callable[[Services, Dispatcher], FrameHandler]
+    DispatcherWrapper = Callable[[Services, Dispatcher], FrameHandler]
     """Factory of a frame handler between the listeners and the dispatcher, for tests."""
 
 
 class Node:
     """Configuration of a node, and the clock, disk, random source and event loop on which the node runs."""
 
-    __slots__ = ("clock", "config", "disk", "fatal", "gate", "hurried", "jobs", "loop", "random", "services", "states")
+    __slots__ = ("clock", "config", "disk", "fatal", "hurried", "jobs", "loop", "random", "services", "states", "wrap_dispatcher")
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Node:
         services: Services,
         states: BrokerStateMachine,
         fatal: Callable[[BaseException], None],
-        gate: Gate | None = None,
+        wrap_dispatcher: DispatcherWrapper | None = None,
     ) -> None:
         """`fatal` is called with each error after which the node cannot go on. The error ends the start, or later the node."""
         self.config = config
@@ -53,7 +53,7 @@ class Node:
         self.services = services
         self.states = states
         self.fatal = fatal
-        self.gate = gate
+        self.wrap_dispatcher = wrap_dispatcher
         self.hurried: asyncio.Future[None] = loop.create_future()
         """Completed when a stop must no longer wait for other nodes."""
 

@@ -85,7 +85,12 @@ class NodeAgent:
         self._gate: Gate | None = None
         self._spec = spec
         self.broker = Broker(
-            config, loop=loop, disk=disk, clock=self.clock, format_if_empty=spec.standalone and spec.release is None, gate=self._new_gate
+            config,
+            loop=loop,
+            disk=disk,
+            clock=self.clock,
+            format_if_empty=spec.standalone and spec.release is None,
+            wrap_dispatcher=self._new_gate,
         )
 
     def _new_gate(self, services: Services, dispatcher: Dispatcher) -> FrameHandler:
