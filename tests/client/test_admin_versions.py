@@ -21,6 +21,7 @@ from odradek.protocol.messages.list_transactions import ListTransactionsRequest,
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from tests.client.admin_world import AdminWorld, play
+from tests.loops import told_by
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 CONSUMER_GROUPS = {"new"}
@@ -60,25 +61,23 @@ def describe_classic(node: int, request: DescribeGroupsRequest) -> DescribeGroup
 # -- groups -------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_group_of_the_new_protocol_is_described_as_a_classic_one() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.coordinators["old"] = 2
-        world.on(ConsumerGroupDescribeRequest, describe_consumer)
-        world.on(DescribeGroupsRequest, describe_classic)
-        found = await world.admin.try_describe_consumer_groups(["old", "new", "connect", "absent"], include_authorized_operations=True)
-        assert {name: code(each) for name, each in found.items()} == {
-            "old": None,
-            "new": None,
-            "connect": ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            "absent": ErrorCode.GROUP_ID_NOT_FOUND,
-        }
-        assert [each.group_type for each in found.values() if not isinstance(each, KafkaError)] == [GroupType.CLASSIC, GroupType.CONSUMER]
-        assert [each.coordinator.host for each in found.values() if not isinstance(each, KafkaError)] == ["broker2", "broker1"]
-        asked = sorted((node, sorted(request.groups)) for node, request in world.asked(DescribeGroupsRequest))
-        assert asked == [(1, ["absent", "connect"]), (2, ["old"])]
-        assert all(request.include_authorized_operations for _, request in world.asked(DescribeGroupsRequest))
-
-    play(story)
+@told_by(play)
+async def test_what_is_no_group_of_the_new_protocol_is_described_as_a_classic_one(world: AdminWorld) -> None:
+    world.coordinators["old"] = 2
+    world.on(ConsumerGroupDescribeRequest, describe_consumer)
+    world.on(DescribeGroupsRequest, describe_classic)
+    found = await world.admin.try_describe_consumer_groups(["old", "new", "connect", "absent"], include_authorized_operations=True)
+    assert {name: code(each) for name, each in found.items()} == {
+        "old": None,
+        "new": None,
+        "connect": ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        "absent": ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+    assert [each.group_type for each in found.values() if not isinstance(each, KafkaError)] == [GroupType.CLASSIC, GroupType.CONSUMER]
+    assert [each.coordinator.host for each in found.values() if not isinstance(each, KafkaError)] == ["broker2", "broker1"]
+    asked = sorted((node, sorted(request.groups)) for node, request in world.asked(DescribeGroupsRequest))
+    assert asked == [(1, ["absent", "connect"]), (2, ["old"])]
+    assert all(request.include_authorized_operations for _, request in world.asked(DescribeGroupsRequest))
 
 
 def test_a_broker_without_the_new_protocol_is_asked_for_classic_groups() -> None:
@@ -105,38 +104,32 @@ def listing(groups: dict[int, list[str]], failing: int = 0) -> object:
     return answer
 
 
-def test_all_brokers_are_asked_for_their_groups_and_a_group_is_listed_once() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.on(ListGroupsRequest, listing({1: ["consumer-b"], 2: ["consumer-b", "connect-a"], 3: []}))  # type: ignore[arg-type]
-        assert [each.group_id for each in await world.admin.list_groups()] == ["connect-a", "consumer-b"]
-        assert sorted(world.nodes_asked(ListGroupsRequest)) == [1, 2, 3]
-        assert [each.group_id for each in await world.admin.list_consumer_groups()] == ["consumer-b"]
-
-    play(story)
+@told_by(play)
+async def test_all_brokers_are_asked_for_their_groups_and_a_group_is_listed_once(world: AdminWorld) -> None:
+    world.on(ListGroupsRequest, listing({1: ["consumer-b"], 2: ["consumer-b", "connect-a"], 3: []}))  # type: ignore[arg-type]
+    assert [each.group_id for each in await world.admin.list_groups()] == ["connect-a", "consumer-b"]
+    assert sorted(world.nodes_asked(ListGroupsRequest)) == [1, 2, 3]
+    assert [each.group_id for each in await world.admin.list_consumer_groups()] == ["consumer-b"]
 
 
-def test_a_broker_that_refuses_does_not_hide_the_groups_of_the_others() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.on(ListGroupsRequest, listing({1: ["consumer-a"], 3: ["consumer-c"]}, failing=2))  # type: ignore[arg-type]
-        found = await world.admin.try_list_groups()
-        assert {node: code(each) for node, each in found.items()} == {1: None, 2: ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 3: None}
-        with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED: groups of broker 2"):
-            await world.admin.list_groups()
-
-    play(story)
+@told_by(play)
+async def test_a_broker_that_refuses_does_not_hide_the_groups_of_the_others(world: AdminWorld) -> None:
+    world.on(ListGroupsRequest, listing({1: ["consumer-a"], 3: ["consumer-c"]}, failing=2))  # type: ignore[arg-type]
+    found = await world.admin.try_list_groups()
+    assert {node: code(each) for node, each in found.items()} == {1: None, 2: ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 3: None}
+    with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED: groups of broker 2"):
+        await world.admin.list_groups()
 
 
-def test_a_coordinator_that_loads_is_asked_again_for_its_groups() -> None:
-    async def story(world: AdminWorld) -> None:
-        def answer(node: int, request: ListGroupsRequest) -> ListGroupsResponse:
-            loads = node == 2 and world.nodes_asked(ListGroupsRequest).count(2) < 3
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loads else ErrorCode.NONE)
+@told_by(play)
+async def test_a_coordinator_that_loads_is_asked_again_for_its_groups(world: AdminWorld) -> None:
+    def answer(node: int, request: ListGroupsRequest) -> ListGroupsResponse:
+        loads = node == 2 and world.nodes_asked(ListGroupsRequest).count(2) < 3
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loads else ErrorCode.NONE)
 
-        world.on(ListGroupsRequest, answer)
-        assert await world.admin.list_groups() == []
-        assert sorted(world.nodes_asked(ListGroupsRequest)) == [1, 2, 2, 2, 3]
-
-    play(story)
+    world.on(ListGroupsRequest, answer)
+    assert await world.admin.list_groups() == []
+    assert sorted(world.nodes_asked(ListGroupsRequest)) == [1, 2, 2, 2, 3]
 
 
 def test_an_old_broker_says_neither_state_nor_type_and_cannot_choose_by_them() -> None:
@@ -189,55 +182,51 @@ def test_a_broker_that_cannot_wait_for_stable_offsets_says_so() -> None:
     play(story, served={ApiKey.OFFSET_FETCH: (0, 6)})
 
 
-def test_the_first_partition_whose_offset_cannot_be_told_is_raised() -> None:
-    async def story(world: AdminWorld) -> None:
-        def answer(node: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
-            each = OffsetFetchResponse
-            parts = [each.OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1, metadata="", error_code=29)]
-            topics = [each.OffsetFetchResponseTopics(name="t", partitions=parts)]
-            return each(groups=[each.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics) for group in request.groups])
+@told_by(play)
+async def test_the_first_partition_whose_offset_cannot_be_told_is_raised(world: AdminWorld) -> None:
+    def answer(node: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        each = OffsetFetchResponse
+        parts = [each.OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1, metadata="", error_code=29)]
+        topics = [each.OffsetFetchResponseTopics(name="t", partitions=parts)]
+        return each(groups=[each.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics) for group in request.groups])
 
-        world.on(OffsetFetchRequest, answer)
-        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: offset of t-1"):
-            await world.admin.list_consumer_group_offsets(["a", "b"])
-        assert len(world.asked(OffsetFetchRequest)) == 1
-
-    play(story)
+    world.on(OffsetFetchRequest, answer)
+    with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: offset of t-1"):
+        await world.admin.list_consumer_group_offsets(["a", "b"])
+    assert len(world.asked(OffsetFetchRequest)) == 1
 
 
-def test_members_are_removed_by_name_or_all_and_each_has_its_outcome() -> None:
-    async def story(world: AdminWorld) -> None:
-        def answer(node: int, request: LeaveGroupRequest) -> LeaveGroupResponse:
-            if len(world.asked(LeaveGroupRequest)) == 1:
-                return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
-            each = LeaveGroupResponse.MemberResponse
-            return LeaveGroupResponse(
-                members=[
-                    each(
-                        member_id=member.member_id,
-                        group_instance_id=member.group_instance_id,
-                        error_code=ErrorCode.UNKNOWN_MEMBER_ID if member.group_instance_id == "gone" else ErrorCode.NONE,
-                    )
-                    for member in request.members
-                ]
-            )
+@told_by(play)
+async def test_members_are_removed_by_name_or_all_and_each_has_its_outcome(world: AdminWorld) -> None:
+    def answer(node: int, request: LeaveGroupRequest) -> LeaveGroupResponse:
+        if len(world.asked(LeaveGroupRequest)) == 1:
+            return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        each = LeaveGroupResponse.MemberResponse
+        return LeaveGroupResponse(
+            members=[
+                each(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    error_code=ErrorCode.UNKNOWN_MEMBER_ID if member.group_instance_id == "gone" else ErrorCode.NONE,
+                )
+                for member in request.members
+            ]
+        )
 
-        def described(node: int, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-            each = DescribeGroupsResponse
-            members = [each.DescribedGroupMember(member_id="m-1", group_instance_id="i-1"), each.DescribedGroupMember(member_id="m-2")]
-            return each(groups=[each.DescribedGroup(group_id="g", group_state="Stable", protocol_type="consumer", members=members)])
+    def described(node: int, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+        each = DescribeGroupsResponse
+        members = [each.DescribedGroupMember(member_id="m-1", group_instance_id="i-1"), each.DescribedGroupMember(member_id="m-2")]
+        return each(groups=[each.DescribedGroup(group_id="g", group_state="Stable", protocol_type="consumer", members=members)])
 
-        world.on(LeaveGroupRequest, answer)
-        world.on(ConsumerGroupDescribeRequest, describe_consumer)
-        world.on(DescribeGroupsRequest, described)
-        found = await world.admin.try_remove_members_from_consumer_group("g", [MemberToRemove("here"), MemberToRemove("gone")])
-        assert {name: code(each) for name, each in found.items()} == {"here": None, "gone": ErrorCode.UNKNOWN_MEMBER_ID}
-        assert len(world.asked(DescribeGroupsRequest)) == 0
-        await world.admin.remove_members_from_consumer_group("g")
-        _, request = world.asked(LeaveGroupRequest)[-1]
-        assert [(each.member_id, each.group_instance_id) for each in request.members] == [("", "i-1"), ("m-2", None)]
-
-    play(story)
+    world.on(LeaveGroupRequest, answer)
+    world.on(ConsumerGroupDescribeRequest, describe_consumer)
+    world.on(DescribeGroupsRequest, described)
+    found = await world.admin.try_remove_members_from_consumer_group("g", [MemberToRemove("here"), MemberToRemove("gone")])
+    assert {name: code(each) for name, each in found.items()} == {"here": None, "gone": ErrorCode.UNKNOWN_MEMBER_ID}
+    assert len(world.asked(DescribeGroupsRequest)) == 0
+    await world.admin.remove_members_from_consumer_group("g")
+    _, request = world.asked(LeaveGroupRequest)[-1]
+    assert [(each.member_id, each.group_instance_id) for each in request.members] == [("", "i-1"), ("m-2", None)]
 
 
 def test_a_broker_that_cannot_remove_static_members_says_so() -> None:
@@ -264,19 +253,17 @@ def test_topics_are_described_by_metadata_where_there_are_no_pages() -> None:
     play(story, served={ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, -1)})
 
 
-def test_a_topic_whose_leader_is_being_made_is_asked_for_again() -> None:
-    async def story(world: AdminWorld) -> None:
-        def answer(node: int, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-            each = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
-            first = len(world.asked(DescribeTopicPartitionsRequest)) == 1
-            return DescribeTopicPartitionsResponse(
-                topics=[each(name=topic.name, error_code=ErrorCode.LEADER_NOT_AVAILABLE if first else 0) for topic in request.topics]
-            )
+@told_by(play)
+async def test_a_topic_whose_leader_is_being_made_is_asked_for_again(world: AdminWorld) -> None:
+    def answer(node: int, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+        each = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+        first = len(world.asked(DescribeTopicPartitionsRequest)) == 1
+        return DescribeTopicPartitionsResponse(
+            topics=[each(name=topic.name, error_code=ErrorCode.LEADER_NOT_AVAILABLE if first else 0) for topic in request.topics]
+        )
 
-        world.on(DescribeTopicPartitionsRequest, answer)
-        assert (await world.admin.describe_topics(["t"]))["t"].name == "t"
-
-    play(story)
+    world.on(DescribeTopicPartitionsRequest, answer)
+    assert (await world.admin.describe_topics(["t"]))["t"].name == "t"
 
 
 def test_ids_are_no_names_for_old_brokers() -> None:

@@ -22,6 +22,7 @@ from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
 from tests.client import scripted
 from tests.client.scripted import cluster, producer, run
 from tests.client.secured import PASSWORD, USER, ScramServer, SecuredBrokers, accepted, refused, scram
+from tests.loops import in_virtual_time
 
 
 @pytest.fixture(autouse=True)
@@ -40,28 +41,24 @@ def bearer(loop: SimulatedLoop, provider: Callable[[], object], **settings: Sett
     return Cluster(config, clock=SimulatedClock(loop))
 
 
-def test_it_comes_before_any_other_request() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, lambda _: accepted())
-        client = cluster(loop, **PLAIN)
-        await client.refresh(["t"])
-        kinds = [type(request) for _, request in brokers.asked]
-        assert kinds == [SaslHandshakeRequest, SaslAuthenticateRequest, MetadataRequest]
-        assert brokers.messages == [b"\0user\0pencil"]
-        await client.close()
-
-    run(story)
+@in_virtual_time
+async def test_it_comes_before_any_other_request(loop: SimulatedLoop) -> None:
+    brokers = SecuredBrokers(loop, lambda _: accepted())
+    client = cluster(loop, **PLAIN)
+    await client.refresh(["t"])
+    kinds = [type(request) for _, request in brokers.asked]
+    assert kinds == [SaslHandshakeRequest, SaslAuthenticateRequest, MetadataRequest]
+    assert brokers.messages == [b"\0user\0pencil"]
+    await client.close()
 
 
-def test_scram() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, scram(ScramServer()))
-        client = cluster(loop, **SCRAM)
-        await client.refresh(["t"])
-        assert len(brokers.messages) == 2
-        await client.close()
-
-    run(story)
+@in_virtual_time
+async def test_scram(loop: SimulatedLoop) -> None:
+    brokers = SecuredBrokers(loop, scram(ScramServer()))
+    client = cluster(loop, **SCRAM)
+    await client.refresh(["t"])
+    assert len(brokers.messages) == 2
+    await client.close()
 
 
 def _wrong_signature(message: bytes) -> SaslAuthenticateResponse:
@@ -79,33 +76,31 @@ def _wrong_signature(message: bytes) -> SaslAuthenticateResponse:
         (scram(ScramServer(password="other")), "no"),
     ],
 )
-def test_what_fails_is_final_and_said_in_one_line(authenticate: Callable[[bytes], SaslAuthenticateResponse], said: str) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, authenticate)
-        client = cluster(loop, **SCRAM)
-        with pytest.raises(AuthenticationFailed, match=said) as raised:
-            await client.topic("t")
-        assert raised.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
-        assert "\n" not in str(raised.value)
-        assert PASSWORD not in str(raised.value)
-        assert brokers.dialled == 1
-        assert not brokers.open
-        assert loop.time() < 1
-        await client.close()
+@in_virtual_time
+async def test_what_fails_is_final_and_said_in_one_line(
+    loop: SimulatedLoop, authenticate: Callable[[bytes], SaslAuthenticateResponse], said: str
+) -> None:
+    brokers = SecuredBrokers(loop, authenticate)
+    client = cluster(loop, **SCRAM)
+    with pytest.raises(AuthenticationFailed, match=said) as raised:
+        await client.topic("t")
+    assert raised.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "\n" not in str(raised.value)
+    assert PASSWORD not in str(raised.value)
+    assert brokers.dialled == 1
+    assert not brokers.open
+    assert loop.time() < 1
+    await client.close()
 
-    run(story)
 
-
-def test_a_server_that_does_not_end_is_left() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, lambda _: accepted(auth_bytes=b"go on"))
-        client = bearer(loop, lambda: "token")
-        with pytest.raises(AuthenticationFailed, match="does not end the authentication"):
-            await client.refresh()
-        assert len(brokers.messages) <= 10
-        await client.close()
-
-    run(story)
+@in_virtual_time
+async def test_a_server_that_does_not_end_is_left(loop: SimulatedLoop) -> None:
+    brokers = SecuredBrokers(loop, lambda _: accepted(auth_bytes=b"go on"))
+    client = bearer(loop, lambda: "token")
+    with pytest.raises(AuthenticationFailed, match="does not end the authentication"):
+        await client.refresh()
+    assert len(brokers.messages) <= 10
+    await client.close()
 
 
 @pytest.mark.parametrize(
@@ -115,18 +110,16 @@ def test_a_server_that_does_not_end_is_left() -> None:
         (ErrorCode.ILLEGAL_SASL_STATE, "does not expect SASL"),
     ],
 )
-def test_a_mechanism_that_is_not_taken(code: ErrorCode, said: str) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, lambda _: accepted())
-        brokers.handshake = SaslHandshakeResponse(error_code=code, mechanisms=["PLAIN"])
-        client = cluster(loop, **SCRAM)
-        with pytest.raises(AuthenticationFailed, match=said) as raised:
-            await client.topic("t")
-        assert raised.value.code is code
-        assert not brokers.messages, "nothing is sent to who does not take it"
-        await client.close()
-
-    run(story)
+@in_virtual_time
+async def test_a_mechanism_that_is_not_taken(loop: SimulatedLoop, code: ErrorCode, said: str) -> None:
+    brokers = SecuredBrokers(loop, lambda _: accepted())
+    brokers.handshake = SaslHandshakeResponse(error_code=code, mechanisms=["PLAIN"])
+    client = cluster(loop, **SCRAM)
+    with pytest.raises(AuthenticationFailed, match=said) as raised:
+        await client.topic("t")
+    assert raised.value.code is code
+    assert not brokers.messages, "nothing is sent to who does not take it"
+    await client.close()
 
 
 def test_a_broker_that_is_too_old_for_sasl_in_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,160 +136,145 @@ def test_a_broker_that_is_too_old_for_sasl_in_requests(monkeypatch: pytest.Monke
     run(story)
 
 
-def test_a_producer_that_is_refused_says_so_at_once() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        SecuredBrokers(loop, lambda _: refused())
-        async with producer(loop, **PLAIN) as sender:
-            with pytest.raises(AuthenticationFailed):
-                await sender.send("t", b"x")
-            assert loop.time() < 1
-
-    run(story)
+@in_virtual_time
+async def test_a_producer_that_is_refused_says_so_at_once(loop: SimulatedLoop) -> None:
+    SecuredBrokers(loop, lambda _: refused())
+    async with producer(loop, **PLAIN) as sender:
+        with pytest.raises(AuthenticationFailed):
+            await sender.send("t", b"x")
+        assert loop.time() < 1
 
 
-def test_a_session_is_prolonged_before_it_ends_and_requests_wait_meanwhile() -> None:
+@in_virtual_time
+async def test_a_session_is_prolonged_before_it_ends_and_requests_wait_meanwhile(loop: SimulatedLoop) -> None:
     """The broker takes only what belongs to the authentication between its begin and its end."""
+    server = ScramServer()
 
-    async def story(loop: SimulatedLoop) -> None:
-        server = ScramServer()
+    def authenticate(message: bytes) -> SaslAuthenticateResponse:
+        answer = scram(server)(message)
+        answer.session_lifetime_ms = 1000
+        return answer
 
-        def authenticate(message: bytes) -> SaslAuthenticateResponse:
-            answer = scram(server)(message)
-            answer.session_lifetime_ms = 1000
-            return answer
+    def answer(node: int, request: Message) -> Message | None:
+        last = brokers.asked[-2][1]
+        begun = isinstance(last, SaslHandshakeRequest) or (
+            isinstance(last, SaslAuthenticateRequest) and bytes(last.auth_bytes).startswith(b"n,,")
+        )
+        assert not begun, "a request in the middle of an authentication"
+        return HeartbeatResponse() if isinstance(request, HeartbeatRequest) else brokers.metadata(leader=1)
 
-        def answer(node: int, request: Message) -> Message | None:
-            last = brokers.asked[-2][1]
-            begun = isinstance(last, SaslHandshakeRequest) or (
-                isinstance(last, SaslAuthenticateRequest) and bytes(last.auth_bytes).startswith(b"n,,")
-            )
-            assert not begun, "a request in the middle of an authentication"
-            return HeartbeatResponse() if isinstance(request, HeartbeatRequest) else brokers.metadata(leader=1)
-
-        brokers = SecuredBrokers(loop, authenticate, answer)
-        client = cluster(loop, **SCRAM)
-        node = await client.any_node()
-        times: list[float] = []
-        handshakes = 1
-        while loop.time() < 3.5:
-            # One request after the other only near the end of a session.
-            await asyncio.sleep(0.02 if loop.time() < (times or [0.0])[-1] + 0.8 else 0)
-            await client.call(node, HeartbeatRequest(), HeartbeatResponse)
-            if brokers.count(SaslHandshakeRequest) != handshakes:
-                handshakes = brokers.count(SaslHandshakeRequest)
-                times.append(loop.time())
-        assert len(times) == 3
-        pauses = [after - before for before, after in zip([0, *times], times, strict=False)]
-        assert all(0.85 <= pause <= 0.96 for pause in pauses), pauses
-        assert max(pauses) - min(pauses) > 0.01, "clients do not come all at once"
-        assert brokers.dialled == 1
-        values = {name.name: value for name, value in client.metrics().items()}
-        assert values["successful-reauthentication-total"] == 3
-        await client.close()
-
-    run(story)
+    brokers = SecuredBrokers(loop, authenticate, answer)
+    client = cluster(loop, **SCRAM)
+    node = await client.any_node()
+    times: list[float] = []
+    handshakes = 1
+    while loop.time() < 3.5:
+        # One request after the other only near the end of a session.
+        await asyncio.sleep(0.02 if loop.time() < (times or [0.0])[-1] + 0.8 else 0)
+        await client.call(node, HeartbeatRequest(), HeartbeatResponse)
+        if brokers.count(SaslHandshakeRequest) != handshakes:
+            handshakes = brokers.count(SaslHandshakeRequest)
+            times.append(loop.time())
+    assert len(times) == 3
+    pauses = [after - before for before, after in zip([0, *times], times, strict=False)]
+    assert all(0.85 <= pause <= 0.96 for pause in pauses), pauses
+    assert max(pauses) - min(pauses) > 0.01, "clients do not come all at once"
+    assert brokers.dialled == 1
+    values = {name.name: value for name, value in client.metrics().items()}
+    assert values["successful-reauthentication-total"] == 3
+    await client.close()
 
 
-def test_a_session_that_is_not_prolonged_ends_and_the_next_dial_says_why() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        answers = [accepted(10_000)]
-        SecuredBrokers(loop, lambda _: answers.pop() if answers else refused("revoked"))
-        client = cluster(loop, **PLAIN)
-        node = await client.any_node()
-        lost: list[ConnectionLost] = []
-        node.connection.on_close(lost.append)
-        await asyncio.sleep(10)
-        assert lost
-        with pytest.raises(AuthenticationFailed, match="revoked"):
-            await client.topic("t")
-        await client.close()
-
-    run(story)
-
-
-def test_an_error_of_a_library_while_a_session_is_prolonged_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        SecuredBrokers(loop, lambda _: accepted(10_000))
-        client = cluster(loop, **PLAIN)
-        node = await client.any_node()
-        lost: list[ConnectionLost] = []
-        node.connection.on_close(lost.append)
-
-        def broken(_: PlainClient) -> bytes:
-            raise RuntimeError("the library fails")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(PlainClient, "first", broken)
-            await asyncio.sleep(10)
-        assert lost
+@in_virtual_time
+async def test_a_session_that_is_not_prolonged_ends_and_the_next_dial_says_why(loop: SimulatedLoop) -> None:
+    answers = [accepted(10_000)]
+    SecuredBrokers(loop, lambda _: answers.pop() if answers else refused("revoked"))
+    client = cluster(loop, **PLAIN)
+    node = await client.any_node()
+    lost: list[ConnectionLost] = []
+    node.connection.on_close(lost.append)
+    await asyncio.sleep(10)
+    assert lost
+    with pytest.raises(AuthenticationFailed, match="revoked"):
         await client.topic("t")
-        await client.close()
-
-    run(story)
+    await client.close()
 
 
-def test_a_session_without_an_end_is_left_alone() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, lambda _: accepted(0))
-        client = cluster(loop, connections_max_idle_ms="-1", **PLAIN)
-        await client.any_node()
-        await asyncio.sleep(100_000)
-        assert brokers.count(SaslHandshakeRequest) == 1
-        await client.close()
+@in_virtual_time
+async def test_an_error_of_a_library_while_a_session_is_prolonged_ends_the_connection(
+    loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SecuredBrokers(loop, lambda _: accepted(10_000))
+    client = cluster(loop, **PLAIN)
+    node = await client.any_node()
+    lost: list[ConnectionLost] = []
+    node.connection.on_close(lost.append)
 
-    run(story)
+    def broken(_: PlainClient) -> bytes:
+        raise RuntimeError("the library fails")
 
-
-def test_prolonging_a_session_is_no_use_of_the_connection() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, lambda _: accepted(10_000))
-        client = cluster(loop, connections_max_idle_ms="30000", **PLAIN)
-        await client.any_node()
-        await asyncio.sleep(60)
-        assert not brokers.open
-        await client.close()
-
-    run(story)
+    with monkeypatch.context() as patched:
+        patched.setattr(PlainClient, "first", broken)
+        await asyncio.sleep(10)
+    assert lost
+    await client.topic("t")
+    await client.close()
 
 
-def test_one_token_is_used_by_all_connections_until_it_is_old() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, lambda _: accepted())
-        asked: list[float] = []
+@in_virtual_time
+async def test_a_session_without_an_end_is_left_alone(loop: SimulatedLoop) -> None:
+    brokers = SecuredBrokers(loop, lambda _: accepted(0))
+    client = cluster(loop, connections_max_idle_ms="-1", **PLAIN)
+    await client.any_node()
+    await asyncio.sleep(100_000)
+    assert brokers.count(SaslHandshakeRequest) == 1
+    await client.close()
 
-        async def provider() -> OAuthToken:
-            asked.append(loop.time())
-            return OAuthToken(f"t{len(asked)}", client.clock.time_ms() + 1_000_000)
 
-        client = bearer(loop, provider)
-        await asyncio.gather(client.node(-1), client.node(-1, "data"))
-        await asyncio.sleep(600)
-        await client.node(-1, "coordinator")
-        assert len(asked) == 1
-        assert brokers.messages == [b"n,,\x01auth=Bearer t1\x01\x01"] * 3
-        await asyncio.sleep(2000)
-        await client.node(-1)
-        assert len(asked) == 2
-        await client.close()
+@in_virtual_time
+async def test_prolonging_a_session_is_no_use_of_the_connection(loop: SimulatedLoop) -> None:
+    brokers = SecuredBrokers(loop, lambda _: accepted(10_000))
+    client = cluster(loop, connections_max_idle_ms="30000", **PLAIN)
+    await client.any_node()
+    await asyncio.sleep(60)
+    assert not brokers.open
+    await client.close()
 
-    run(story)
+
+@in_virtual_time
+async def test_one_token_is_used_by_all_connections_until_it_is_old(loop: SimulatedLoop) -> None:
+    brokers = SecuredBrokers(loop, lambda _: accepted())
+    asked: list[float] = []
+
+    async def provider() -> OAuthToken:
+        asked.append(loop.time())
+        return OAuthToken(f"t{len(asked)}", client.clock.time_ms() + 1_000_000)
+
+    client = bearer(loop, provider)
+    await asyncio.gather(client.node(-1), client.node(-1, "data"))
+    await asyncio.sleep(600)
+    await client.node(-1, "coordinator")
+    assert len(asked) == 1
+    assert brokers.messages == [b"n,,\x01auth=Bearer t1\x01\x01"] * 3
+    await asyncio.sleep(2000)
+    await client.node(-1)
+    assert len(asked) == 2
+    await client.close()
 
 
 @pytest.mark.parametrize(
     "given",
     [lambda: 7, lambda: ("a",), lambda: ("a", "b"), lambda: OAuthToken("x", 1), lambda: "not a token", lambda: {}["secret"]],
 )
-def test_a_provider_that_gives_no_token(given: Callable[[], object]) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, lambda _: accepted())
-        client = bearer(loop, given)
-        with pytest.raises(AuthenticationFailed) as raised:
-            await client.refresh()
-        assert "secret" not in str(raised.value)
-        assert not brokers.messages
-        await client.close()
-
-    run(story)
+@in_virtual_time
+async def test_a_provider_that_gives_no_token(loop: SimulatedLoop, given: Callable[[], object]) -> None:
+    brokers = SecuredBrokers(loop, lambda _: accepted())
+    client = bearer(loop, given)
+    with pytest.raises(AuthenticationFailed) as raised:
+        await client.refresh()
+    assert "secret" not in str(raised.value)
+    assert not brokers.messages
+    await client.close()
 
 
 def _config(**settings: Setting) -> Cluster:
@@ -357,14 +335,12 @@ def _config(**settings: Setting) -> Cluster:
         ({"security_protocol": "PLAINTEXT", "ssl_ca_location": "x"}, "ssl.truststore.location has no effect"),
     ],
 )
-def test_settings_that_make_no_client(settings: dict[str, Setting], said: str) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        with pytest.raises(ConfigError, match=said) as raised:
-            _config(**{"security_protocol": "SASL_PLAINTEXT", **settings})
-        assert "secret" not in str(raised.value)
-        assert "\n" not in str(raised.value)
-
-    run(story)
+@in_virtual_time
+async def test_settings_that_make_no_client(loop: SimulatedLoop, settings: dict[str, Setting], said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as raised:
+        _config(**{"security_protocol": "SASL_PLAINTEXT", **settings})
+    assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -375,13 +351,11 @@ def test_settings_that_make_no_client(settings: dict[str, Setting], said: str) -
         {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'x.PlainLoginModule required username="{USER}" password="{PASSWORD}";'},
     ],
 )
-def test_the_same_in_other_words(settings: dict[str, Setting]) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = SecuredBrokers(loop, lambda _: accepted())
-        keys: dict[str, Setting] = {"bootstrap.servers": "broker1:9092", "security.protocol": "sasl_plaintext", **settings}
-        client = Cluster(ClientConfig(PRODUCER_CONFIG, keys), clock=SimulatedClock(loop))
-        await client.refresh()
-        assert brokers.messages == [b"\0user\0pencil"]
-        await client.close()
-
-    run(story)
+@in_virtual_time
+async def test_the_same_in_other_words(loop: SimulatedLoop, settings: dict[str, Setting]) -> None:
+    brokers = SecuredBrokers(loop, lambda _: accepted())
+    keys: dict[str, Setting] = {"bootstrap.servers": "broker1:9092", "security.protocol": "sasl_plaintext", **settings}
+    client = Cluster(ClientConfig(PRODUCER_CONFIG, keys), clock=SimulatedClock(loop))
+    await client.refresh()
+    assert brokers.messages == [b"\0user\0pencil"]
+    await client.close()

@@ -16,7 +16,8 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.schema import Message
 from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client import scripted
-from tests.client.scripted import ScriptedBrokers, cluster, run
+from tests.client.scripted import ScriptedBrokers, cluster
+from tests.loops import in_virtual_time
 
 
 class _World:
@@ -54,124 +55,106 @@ class _World:
         return [node for node, request in self.brokers.asked if isinstance(request, HeartbeatRequest)]
 
 
-def test_it_is_found_once_by_all_who_ask_and_dialled_without_metadata() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        group = world.group()
-        await asyncio.gather(*(group.call(HeartbeatRequest(), HeartbeatResponse) for _ in range(3)))
-        assert len(world.questions()) == 1
-        assert world.questions()[0].coordinator_keys == ["g"]
-        assert world.beats() == [2, 2, 2]
-        assert world.brokers.count(MetadataRequest) == 0
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_it_is_found_once_by_all_who_ask_and_dialled_without_metadata(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    group = world.group()
+    await asyncio.gather(*(group.call(HeartbeatRequest(), HeartbeatResponse) for _ in range(3)))
+    assert len(world.questions()) == 1
+    assert world.questions()[0].coordinator_keys == ["g"]
+    assert world.beats() == [2, 2, 2]
+    assert world.brokers.count(MetadataRequest) == 0
+    await world.client.close()
 
 
-def test_it_has_a_connection_of_its_own() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        node = await world.group().node()
-        assert node is await world.group("h").node()
-        assert node is not await world.client.node(2)
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_it_has_a_connection_of_its_own(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    node = await world.group().node()
+    assert node is await world.group("h").node()
+    assert node is not await world.client.node(2)
+    await world.client.close()
 
 
 @pytest.mark.parametrize("believed", [True, False])
-def test_one_that_moved_is_found_again(believed: bool) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        group = world.group()
-        await group.call(HeartbeatRequest(), HeartbeatResponse)
-        world.at = 1
-        # A late answer of a former coordinator does not shake the belief in the present one.
-        group.forget(2 if believed else 1)
-        await group.call(HeartbeatRequest(), HeartbeatResponse)
-        assert world.beats() == ([2, 1] if believed else [2, 2])
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_one_that_moved_is_found_again(loop: SimulatedLoop, believed: bool) -> None:
+    world = _World(loop)
+    group = world.group()
+    await group.call(HeartbeatRequest(), HeartbeatResponse)
+    world.at = 1
+    # A late answer of a former coordinator does not shake the belief in the present one.
+    group.forget(2 if believed else 1)
+    await group.call(HeartbeatRequest(), HeartbeatResponse)
+    assert world.beats() == ([2, 1] if believed else [2, 2])
+    await world.client.close()
 
 
-def test_one_whose_connection_breaks_is_found_again() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        group = world.group()
-        node = await group.node()
-        world.brokers.answer = lambda *_: None
-        answer = asyncio.ensure_future(group.call(HeartbeatRequest(), HeartbeatResponse))
-        await asyncio.sleep(1)
-        node.connection.close()
-        with pytest.raises(ConnectionLost):
-            await answer
-        assert group.node_id is None
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_one_whose_connection_breaks_is_found_again(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    group = world.group()
+    node = await group.node()
+    world.brokers.answer = lambda *_: None
+    answer = asyncio.ensure_future(group.call(HeartbeatRequest(), HeartbeatResponse))
+    await asyncio.sleep(1)
+    node.connection.close()
+    with pytest.raises(ConnectionLost):
+        await answer
+    assert group.node_id is None
+    await world.client.close()
 
 
-def test_one_that_cannot_be_dialled_is_found_again() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        world.port = 1
-        group = world.group()
-        with pytest.raises(ConnectionLost):
-            await group.node()
-        world.port = 9092
-        await group.call(HeartbeatRequest(), HeartbeatResponse)
-        assert world.beats() == [2]
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_one_that_cannot_be_dialled_is_found_again(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    world.port = 1
+    group = world.group()
+    with pytest.raises(ConnectionLost):
+        await group.node()
+    world.port = 9092
+    await group.call(HeartbeatRequest(), HeartbeatResponse)
+    assert world.beats() == [2]
+    await world.client.close()
 
 
-def test_newer_metadata_knows_better_where_a_broker_is() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        world.port = 1
-        group = world.group()
-        with pytest.raises(ConnectionLost):
-            await group.node()
-        await world.client.refresh([scripted.TOPIC])
-        await world.client.node(2, "coordinator")
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_newer_metadata_knows_better_where_a_broker_is(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    world.port = 1
+    group = world.group()
+    with pytest.raises(ConnectionLost):
+        await group.node()
+    await world.client.refresh([scripted.TOPIC])
+    await world.client.node(2, "coordinator")
+    await world.client.close()
 
 
-def test_an_error_is_the_answer_of_that_key_alone() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        world.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        found = await find_coordinators(world.client, CoordinatorKind.TRANSACTION, ["a", "b", "a"])
-        assert {key: error.code for key, error in found.items() if isinstance(error, KafkaError)} == dict.fromkeys("ab", world.error)
-        assert [(each.key_type, each.coordinator_keys) for each in world.questions()] == [(1, ["a", "b"])]
-        with pytest.raises(KafkaError, match="coordinator of group g"):
-            await world.group().node()
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_an_error_is_the_answer_of_that_key_alone(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    world.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    found = await find_coordinators(world.client, CoordinatorKind.TRANSACTION, ["a", "b", "a"])
+    assert {key: error.code for key, error in found.items() if isinstance(error, KafkaError)} == dict.fromkeys("ab", world.error)
+    assert [(each.key_type, each.coordinator_keys) for each in world.questions()] == [(1, ["a", "b"])]
+    with pytest.raises(KafkaError, match="coordinator of group g"):
+        await world.group().node()
+    await world.client.close()
 
 
-def test_a_broker_that_answers_one_key_at_a_time_is_asked_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        monkeypatch.setitem(scripted.SERVED, ApiKey.FIND_COORDINATOR, (0, 3))
-        world = _World(loop)
-        assert await find_coordinators(world.client, CoordinatorKind.GROUP, ["a", "b"]) == {"a": 2, "b": 2}
-        assert [each.key for each in world.questions()] == ["a", "b"]
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_a_broker_that_answers_one_key_at_a_time_is_asked_so(loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(scripted.SERVED, ApiKey.FIND_COORDINATOR, (0, 3))
+    world = _World(loop)
+    assert await find_coordinators(world.client, CoordinatorKind.GROUP, ["a", "b"]) == {"a": 2, "b": 2}
+    assert [each.key for each in world.questions()] == ["a", "b"]
+    await world.client.close()
 
 
-def test_a_key_that_the_answer_leaves_out_has_an_error() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        world.brokers.answer = lambda *_: FindCoordinatorResponse(coordinators=[])
-        found = await find_coordinators(world.client, CoordinatorKind.GROUP, ["a"])
-        assert isinstance(found["a"], KafkaError)
-        await world.client.close()
-
-    run(story)
+@in_virtual_time
+async def test_a_key_that_the_answer_leaves_out_has_an_error(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    world.brokers.answer = lambda *_: FindCoordinatorResponse(coordinators=[])
+    found = await find_coordinators(world.client, CoordinatorKind.GROUP, ["a"])
+    assert isinstance(found["a"], KafkaError)
+    await world.client.close()

@@ -22,6 +22,7 @@ from odradek.testing.kit.embedded import EmbeddedBroker, Topic
 from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.internals import partition_of
 from tests.client.scripted import TOPIC, ScriptedBrokers, producer, run
+from tests.loops import in_virtual_time
 
 
 class _World:
@@ -51,55 +52,49 @@ class _World:
         return [value for batches in self.batches.values() for batch in batches for value in batch]
 
 
-def test_every_record_arrives_once_and_its_future_says_where() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        async with producer(loop, batch_size="400", linger_ms="5") as sending:
-            futures = [await sending.send(TOPIC, b"%03d" % number) for number in range(300)]
-            await sending.flush()
-            for number, future in enumerate(futures):
-                _, partition, offset, _ = future.result()
-                flat = [value for batch in world.batches[partition] for value in batch]
-                assert flat[offset] == b"%03d" % number
-        assert sorted(world.values()) == [b"%03d" % number for number in range(300)]
-        for batches in world.batches.values():
-            flat = [value for batch in batches for value in batch]
-            assert flat == sorted(flat)
-
-    run(story)
+@in_virtual_time
+async def test_every_record_arrives_once_and_its_future_says_where(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    async with producer(loop, batch_size="400", linger_ms="5") as sending:
+        futures = [await sending.send(TOPIC, b"%03d" % number) for number in range(300)]
+        await sending.flush()
+        for number, future in enumerate(futures):
+            _, partition, offset, _ = future.result()
+            flat = [value for batch in world.batches[partition] for value in batch]
+            assert flat[offset] == b"%03d" % number
+    assert sorted(world.values()) == [b"%03d" % number for number in range(300)]
+    for batches in world.batches.values():
+        flat = [value for batch in batches for value in batch]
+        assert flat == sorted(flat)
 
 
-def test_the_partition_changes_after_a_batch_worth_of_bytes() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        async with producer(loop, batch_size="400", linger_ms="5") as sending:
-            for number in range(300):
-                await sending.send(TOPIC, b"%03d" % number)
-        place = {value: partition for partition, batches in world.batches.items() for batch in batches for value in batch}
-        order = [place[b"%03d" % number] for number in range(300)]
-        assert sum(one != other for one, other in pairwise(order)) > 6
-        largest = max(len(batch) for batches in world.batches.values() for batch in batches)
-        assert largest > 5, "records share batches"
-
-    run(story)
+@in_virtual_time
+async def test_the_partition_changes_after_a_batch_worth_of_bytes(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    async with producer(loop, batch_size="400", linger_ms="5") as sending:
+        for number in range(300):
+            await sending.send(TOPIC, b"%03d" % number)
+    place = {value: partition for partition, batches in world.batches.items() for batch in batches for value in batch}
+    order = [place[b"%03d" % number] for number in range(300)]
+    assert sum(one != other for one, other in pairwise(order)) > 6
+    largest = max(len(batch) for batches in world.batches.values() for batch in batches)
+    assert largest > 5, "records share batches"
 
 
-def test_records_of_other_kinds_keep_their_place_among_the_others() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        async with producer(loop, batch_size="100000", linger_ms="5") as sending:
-            future = await sending.send(TOPIC, b"0")
-            partition = partition_of(future)
-            await sending.send(TOPIC, b"1")
-            await sending.send(TOPIC, "2")
-            await sending.send(TOPIC, b"3", partition=partition)
-            await sending.send(TOPIC, b"4", headers={"h": b"v"})
-            await sending.send(TOPIC, b"5")
-            await sending.send_many(TOPIC, [b"6", b"7"])
-            await sending.send(TOPIC, b"8")
-        assert world.batches == {partition: [[b"%d" % number for number in range(9)]]}
-
-    run(story)
+@in_virtual_time
+async def test_records_of_other_kinds_keep_their_place_among_the_others(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    async with producer(loop, batch_size="100000", linger_ms="5") as sending:
+        future = await sending.send(TOPIC, b"0")
+        partition = partition_of(future)
+        await sending.send(TOPIC, b"1")
+        await sending.send(TOPIC, "2")
+        await sending.send(TOPIC, b"3", partition=partition)
+        await sending.send(TOPIC, b"4", headers={"h": b"v"})
+        await sending.send(TOPIC, b"5")
+        await sending.send_many(TOPIC, [b"6", b"7"])
+        await sending.send(TOPIC, b"8")
+    assert world.batches == {partition: [[b"%d" % number for number in range(9)]]}
 
 
 def test_a_timer_need_not_know_its_time() -> None:
@@ -125,31 +120,27 @@ def test_a_timer_need_not_know_its_time() -> None:
     run(story)
 
 
-def test_a_closed_producer_takes_nothing() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        sending = producer(loop)
-        await sending.start()
+@in_virtual_time
+async def test_a_closed_producer_takes_nothing(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    sending = producer(loop)
+    await sending.start()
+    await sending.send(TOPIC, b"0")
+    await sending.send(TOPIC, b"1")
+    await sending.close()
+    with pytest.raises(ClientClosed):
+        await sending.send(TOPIC, b"2")
+    assert world.values() == [b"0", b"1"]
+
+
+@in_virtual_time
+async def test_a_batch_larger_than_a_request_may_be_does_not_let_a_large_record_in(loop: SimulatedLoop) -> None:
+    world = _World(loop)
+    async with producer(loop, batch_size="100000", max_request_size="1000") as sending:
         await sending.send(TOPIC, b"0")
-        await sending.send(TOPIC, b"1")
-        await sending.close()
-        with pytest.raises(ClientClosed):
-            await sending.send(TOPIC, b"2")
-        assert world.values() == [b"0", b"1"]
-
-    run(story)
-
-
-def test_a_batch_larger_than_a_request_may_be_does_not_let_a_large_record_in() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = _World(loop)
-        async with producer(loop, batch_size="100000", max_request_size="1000") as sending:
-            await sending.send(TOPIC, b"0")
-            with pytest.raises(KafkaError, match=r"max\.request\.size"):
-                await sending.send(TOPIC, b"x" * 2000)
-        assert world.values() == [b"0"]
-
-    run(story)
+        with pytest.raises(KafkaError, match=r"max\.request\.size"):
+            await sending.send(TOPIC, b"x" * 2000)
+    assert world.values() == [b"0"]
 
 
 @pytest.mark.parametrize("linger_ms", [0, 5])

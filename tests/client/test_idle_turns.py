@@ -14,6 +14,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, consumer, produced_to, producer, run
+from tests.loops import in_virtual_time
 
 IDLE_S = 60
 FEW = 300
@@ -64,18 +65,16 @@ def test_an_idle_client_lets_the_loop_sleep(begin: Callable[..., Awaitable[Any]]
     assert second < FEW
 
 
-def test_a_record_that_waits_longer_than_unused_topics_are_kept_is_sent() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        leader = -1
-        brokers = ScriptedBrokers(loop, 1, lambda _, request: answer(brokers, request, leader))
-        client = await producer(loop, metadata_max_idle_ms="5000").start()
-        future = await client.send(TOPIC, b"a", partition=0)
-        await asyncio.sleep(20)
-        leader = 1
-        await asyncio.wait_for(future, 5)
-        await client.close()
-
-    run(story)
+@in_virtual_time
+async def test_a_record_that_waits_longer_than_unused_topics_are_kept_is_sent(loop: SimulatedLoop) -> None:
+    leader = -1
+    brokers = ScriptedBrokers(loop, 1, lambda _, request: answer(brokers, request, leader))
+    client = await producer(loop, metadata_max_idle_ms="5000").start()
+    future = await client.send(TOPIC, b"a", partition=0)
+    await asyncio.sleep(20)
+    leader = 1
+    await asyncio.wait_for(future, 5)
+    await client.close()
 
 
 def answer(brokers: ScriptedBrokers, request: object, leader: int = 1) -> Any:

@@ -20,8 +20,9 @@ from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.testing.simulation.clients import SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedLoop
-from tests.client.scripted import TOPIC, producer, run
+from tests.client.scripted import TOPIC, producer
 from tests.client.transactions_support import NEVER, TransactionsWorld, play
+from tests.loops import in_virtual_time
 
 ONE, TWO = ConsumerGroupMetadata("one"), ConsumerGroupMetadata("two")
 PARTITION = TopicPartition(TOPIC, 0)
@@ -244,42 +245,40 @@ def test_an_abort_waits_for_records_that_have_failed_on_the_wire(level: int) -> 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("transactional", [False, True])
-def test_close_that_was_cancelled_goes_on_and_is_waited_for_the_next_time(moment: float, transactional: bool) -> None:
-    async def told(loop: SimulatedLoop) -> None:
-        world = TransactionsWorld(loop, 2)
-        more = {"transactional_id": "id"} if transactional else {}
-        sending = await producer(loop, linger_ms="0", **more).start()
-        if transactional:
-            await sending.init_transactions()
-            sending.begin_transaction()
-        world.plan[ProduceRequest] = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3
-        future = await sending.send(TOPIC, b"a")
-        await left(sending.close(), moment)
-        await sending.close()
-        assert future.done()
-        assert transactional or future.exception() is None
-        assert sending.engine.closed
-        assert sending.engine.cluster.closed
-        assert [request.committed for request in world.of(EndTxnRequest)] == [False] * transactional  # type: ignore[attr-defined]
-        await asyncio.sleep(1)
-        assert not world.brokers.open
+@in_virtual_time
+async def test_close_that_was_cancelled_goes_on_and_is_waited_for_the_next_time(
+    loop: SimulatedLoop, moment: float, transactional: bool
+) -> None:
+    world = TransactionsWorld(loop, 2)
+    more = {"transactional_id": "id"} if transactional else {}
+    sending = await producer(loop, linger_ms="0", **more).start()
+    if transactional:
+        await sending.init_transactions()
+        sending.begin_transaction()
+    world.plan[ProduceRequest] = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3
+    future = await sending.send(TOPIC, b"a")
+    await left(sending.close(), moment)
+    await sending.close()
+    assert future.done()
+    assert transactional or future.exception() is None
+    assert sending.engine.closed
+    assert sending.engine.cluster.closed
+    assert [request.committed for request in world.of(EndTxnRequest)] == [False] * transactional  # type: ignore[attr-defined]
+    await asyncio.sleep(1)
+    assert not world.brokers.open
 
-    run(told)
 
-
-def test_close_called_again_with_less_time_hastens_the_first() -> None:
-    async def told(loop: SimulatedLoop) -> None:
-        world = TransactionsWorld(loop, 2)
-        sending = await producer(loop, linger_ms="0").start()
-        world.plan[ProduceRequest] = [NEVER]
-        future = await sending.send(TOPIC, b"a")
-        await left(sending.close(), 0.5)
-        await asyncio.gather(sending.close(timeout_s=60), sending.close(timeout_s=2))
-        assert loop.time() < 3
-        with pytest.raises(KafkaError):
-            await future
-
-    run(told)
+@in_virtual_time
+async def test_close_called_again_with_less_time_hastens_the_first(loop: SimulatedLoop) -> None:
+    world = TransactionsWorld(loop, 2)
+    sending = await producer(loop, linger_ms="0").start()
+    world.plan[ProduceRequest] = [NEVER]
+    future = await sending.send(TOPIC, b"a")
+    await left(sending.close(), 0.5)
+    await asyncio.gather(sending.close(timeout_s=60), sending.close(timeout_s=2))
+    assert loop.time() < 3
+    with pytest.raises(KafkaError):
+        await future
 
 
 def test_who_waits_for_a_call_that_close_ends_is_told_so() -> None:
@@ -297,24 +296,22 @@ def test_who_waits_for_a_call_that_close_ends_is_told_so() -> None:
     play(story)
 
 
-def test_an_outcome_goes_to_the_first_caller_that_stays() -> None:
-    async def told(_: SimulatedLoop) -> None:
-        calls = 0
+@in_virtual_time
+async def test_an_outcome_goes_to_the_first_caller_that_stays(loop: SimulatedLoop) -> None:
+    calls = 0
 
-        async def fails() -> None:
-            nonlocal calls
-            calls += 1
-            await asyncio.sleep(1)
-            raise ZeroDivisionError
-
-        ongoing = Ongoing()
-        await left(ongoing.run("it", fails), 0.5)
-        assert ongoing.name == "it"
+    async def fails() -> None:
+        nonlocal calls
+        calls += 1
         await asyncio.sleep(1)
-        assert ongoing.name is None
-        for expected in (1, 2):
-            with pytest.raises(ZeroDivisionError):
-                await ongoing.run("it", fails)
-            assert calls == expected
+        raise ZeroDivisionError
 
-    run(told)
+    ongoing = Ongoing()
+    await left(ongoing.run("it", fails), 0.5)
+    assert ongoing.name == "it"
+    await asyncio.sleep(1)
+    assert ongoing.name is None
+    for expected in (1, 2):
+        with pytest.raises(ZeroDivisionError):
+            await ongoing.run("it", fails)
+        assert calls == expected

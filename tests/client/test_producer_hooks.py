@@ -29,6 +29,7 @@ from odradek.testing.simulation.clients import SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
 from tests.client.internals import partition_of
 from tests.client.scripted import TOPIC, TOPIC_ID, ScriptedBrokers, run
+from tests.loops import in_virtual_time
 
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
@@ -130,29 +131,25 @@ def test_an_object_decides_unless_a_partition_is_asked_for(caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("given", [lambda *_: 3, Last, f"{__name__}.Last", f"{__name__}:to_the_last"])
-def test_functions_classes_and_import_paths_are_partitioners_too(given: object) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop)
-        async with producer(loop, partitioner_class=given) as sending:
-            await sending.send_and_wait(TOPIC, b"x", key=b"k")
-        assert [partition for partition, records in world.written.items() if records] == [3]
-
-    run(story)
+@in_virtual_time
+async def test_functions_classes_and_import_paths_are_partitioners_too(loop: SimulatedLoop, given: object) -> None:
+    world = ProducerHooksWorld(loop)
+    async with producer(loop, partitioner_class=given) as sending:
+        await sending.send_and_wait(TOPIC, b"x", key=b"k")
+    assert [partition for partition, records in world.written.items() if records] == [3]
 
 
 def to_the_last(topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: ClusterView) -> int:
     return 3
 
 
-def test_round_robin_by_its_name() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop)
-        async with producer(loop, partitioner_class=ROUND_ROBIN) as sending:
-            for _ in range(12):
-                await sending.send(TOPIC, b"x", key=b"same")
-        assert {partition: len(records) for partition, records in world.written.items()} == dict.fromkeys(range(4), 3)
-
-    run(story)
+@in_virtual_time
+async def test_round_robin_by_its_name(loop: SimulatedLoop) -> None:
+    world = ProducerHooksWorld(loop)
+    async with producer(loop, partitioner_class=ROUND_ROBIN) as sending:
+        for _ in range(12):
+            await sending.send(TOPIC, b"x", key=b"same")
+    assert {partition: len(records) for partition, records in world.written.items()} == dict.fromkeys(range(4), 3)
 
 
 def failing(*_: object) -> int:
@@ -222,132 +219,118 @@ def test_keys_without_effect_are_told(settings: dict[str, Any], warned: str, cap
 
 
 @pytest.mark.parametrize("ignored", [True, False])
-def test_keys_may_be_ignored(*, ignored: bool) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop)
-        async with producer(loop, partitioner_ignore_keys=ignored, batch_size=100_000) as sending:
-            for number in range(40):
-                await sending.send(TOPIC, b"x", key=b"%d" % number)
-        if ignored:
-            assert [len(records) for records in world.written.values()] == [40]
-        else:
-            assert len(world.written) == 4
-            assert all(partition_for_key(key or b"", 4) == part for part, records in world.written.items() for key, _ in records)
-
-    run(story)
+@in_virtual_time
+async def test_keys_may_be_ignored(loop: SimulatedLoop, *, ignored: bool) -> None:
+    world = ProducerHooksWorld(loop)
+    async with producer(loop, partitioner_ignore_keys=ignored, batch_size=100_000) as sending:
+        for number in range(40):
+            await sending.send(TOPIC, b"x", key=b"%d" % number)
+    if ignored:
+        assert [len(records) for records in world.written.values()] == [40]
+    else:
+        assert len(world.written) == 4
+        assert all(partition_for_key(key or b"", 4) == part for part, records in world.written.items() for key, _ in records)
 
 
-def test_records_with_a_key_arrive_once_and_their_futures_say_where() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop)
-        async with producer(loop, batch_size=400, linger_ms=5) as sending:
-            futures = [
-                await sending.send(TOPIC, b"%03d" % number, key=("k%d" if number % 2 else b"k%d") % (number % 37)) for number in range(600)
-            ]
+@in_virtual_time
+async def test_records_with_a_key_arrive_once_and_their_futures_say_where(loop: SimulatedLoop) -> None:
+    world = ProducerHooksWorld(loop)
+    async with producer(loop, batch_size=400, linger_ms=5) as sending:
+        futures = [
+            await sending.send(TOPIC, b"%03d" % number, key=("k%d" if number % 2 else b"k%d") % (number % 37)) for number in range(600)
+        ]
+        await sending.flush()
+        for number, future in enumerate(futures):
+            _, partition, offset, _ = future.result()
+            assert world.written[partition][offset] == (b"k%d" % (number % 37), b"%03d" % number)
+            assert partition == partition_for_key(b"k%d" % (number % 37), 4)
+    assert sum(map(len, world.written.values())) == 600
+
+
+@in_virtual_time
+async def test_keys_go_by_the_new_number_of_partitions_once_it_is_known(loop: SimulatedLoop) -> None:
+    world = ProducerHooksWorld(loop, 1, 1)
+    async with producer(loop, linger_ms=0, metadata_max_age_ms=1000) as sending:
+        for round_ in range(2):
+            for number in range(20):
+                await sending.send(TOPIC, b"%d" % round_, key=b"%d" % number)
             await sending.flush()
-            for number, future in enumerate(futures):
-                _, partition, offset, _ = future.result()
-                assert world.written[partition][offset] == (b"k%d" % (number % 37), b"%03d" % number)
-                assert partition == partition_for_key(b"k%d" % (number % 37), 4)
-        assert sum(map(len, world.written.values())) == 600
-
-    run(story)
-
-
-def test_keys_go_by_the_new_number_of_partitions_once_it_is_known() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop, 1, 1)
-        async with producer(loop, linger_ms=0, metadata_max_age_ms=1000) as sending:
-            for round_ in range(2):
-                for number in range(20):
-                    await sending.send(TOPIC, b"%d" % round_, key=b"%d" % number)
-                await sending.flush()
-                world.leaders = [1] * 5
-                await asyncio.sleep(2)
-                await sending.flush()
-        for partition, records in world.written.items():
-            for key, value in records:
-                assert partition == partition_for_key(key or b"", 5 if value == b"1" else 2)
-        assert len(world.written) == 5
-
-    run(story)
+            world.leaders = [1] * 5
+            await asyncio.sleep(2)
+            await sending.flush()
+    for partition, records in world.written.items():
+        for key, value in records:
+            assert partition == partition_for_key(key or b"", 5 if value == b"1" else 2)
+    assert len(world.written) == 5
 
 
-def test_a_partition_that_was_added_meanwhile_is_looked_for_before_it_is_refused() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop, 1, 1)
-        async with producer(loop) as sending:
-            await sending.send_and_wait(TOPIC, b"x", partition=1)
-            world.leaders = [1] * 3
-            await sending.send_and_wait(TOPIC, b"y", partition=2)
-            await asyncio.gather(*await sending.send_many(TOPIC, [b"z"], partition=2))
-            for wrong in (3, -1):
-                with pytest.raises(KafkaError, match=f"topic t has partitions 0 to 2, not {wrong}") as caught:
-                    await sending.send(TOPIC, b"x", partition=wrong)
-                assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert len(world.written[2]) == 2
-
-    run(story)
+@in_virtual_time
+async def test_a_partition_that_was_added_meanwhile_is_looked_for_before_it_is_refused(loop: SimulatedLoop) -> None:
+    world = ProducerHooksWorld(loop, 1, 1)
+    async with producer(loop) as sending:
+        await sending.send_and_wait(TOPIC, b"x", partition=1)
+        world.leaders = [1] * 3
+        await sending.send_and_wait(TOPIC, b"y", partition=2)
+        await asyncio.gather(*await sending.send_many(TOPIC, [b"z"], partition=2))
+        for wrong in (3, -1):
+            with pytest.raises(KafkaError, match=f"topic t has partitions 0 to 2, not {wrong}") as caught:
+                await sending.send(TOPIC, b"x", partition=wrong)
+            assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(world.written[2]) == 2
 
 
-def test_a_partition_that_lost_its_leader_is_left_at_once() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop, 1, 1)
-        async with producer(loop, batch_size=100_000) as sending:
-            first = (await sending.send_and_wait(TOPIC, b"x")).partition
-            world.leaders[first] = -1
-            await sending.engine.cluster.refresh()
-            assert (await sending.send_and_wait(TOPIC, b"x")).partition == 1 - first
-
-    run(story)
+@in_virtual_time
+async def test_a_partition_that_lost_its_leader_is_left_at_once(loop: SimulatedLoop) -> None:
+    world = ProducerHooksWorld(loop, 1, 1)
+    async with producer(loop, batch_size=100_000) as sending:
+        first = (await sending.send_and_wait(TOPIC, b"x")).partition
+        world.leaders[first] = -1
+        await sending.engine.cluster.refresh()
+        assert (await sending.send_and_wait(TOPIC, b"x")).partition == 1 - first
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 500])
-def test_a_partition_whose_leader_takes_nothing_is_avoided_after_a_while(timeout_ms: int) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop, 1, 1, 2, 2)
-        sending = producer(
-            loop,
-            partitioner_availability_timeout_ms=timeout_ms,
-            max_in_flight_requests_per_connection=1,
-            batch_size=200,
-            linger_ms=0,
-            request_timeout_ms=60_000,
-        )
-        async with sending:
-            for partition in range(4):
-                await sending.send_and_wait(TOPIC, b"x", partition=partition)
-            world.silent.add(2)
-            places: Counter[bool] = Counter()
-            for number in range(600):
-                future = await sending.send(TOPIC, b"x" * 150)
-                places[number >= 300, partition_of(future) >= 2] += 1
-                await asyncio.sleep(0.01)
-            assert places[False, True] > 0
-            assert (places[True, True] == 0) == (timeout_ms > 0)
-            await sending.close(0)
-
-    run(story)
+@in_virtual_time
+async def test_a_partition_whose_leader_takes_nothing_is_avoided_after_a_while(loop: SimulatedLoop, timeout_ms: int) -> None:
+    world = ProducerHooksWorld(loop, 1, 1, 2, 2)
+    sending = producer(
+        loop,
+        partitioner_availability_timeout_ms=timeout_ms,
+        max_in_flight_requests_per_connection=1,
+        batch_size=200,
+        linger_ms=0,
+        request_timeout_ms=60_000,
+    )
+    async with sending:
+        for partition in range(4):
+            await sending.send_and_wait(TOPIC, b"x", partition=partition)
+        world.silent.add(2)
+        places: Counter[bool] = Counter()
+        for number in range(600):
+            future = await sending.send(TOPIC, b"x" * 150)
+            places[number >= 300, partition_of(future) >= 2] += 1
+            await asyncio.sleep(0.01)
+        assert places[False, True] > 0
+        assert (places[True, True] == 0) == (timeout_ms > 0)
+        await sending.close(0)
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
-def test_partitions_with_short_queues_get_more_records(*, adaptive: bool) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop, 1, 1, 2, 2)
-        sending = producer(loop, partitioner_adaptive_partitioning_enable=adaptive, batch_size=200, linger_ms=0, request_timeout_ms=60_000)
-        async with sending:
-            for partition in range(4):
-                await sending.send_and_wait(TOPIC, b"x", partition=partition)
-            world.silent.add(2)
-            slow = 0
-            for _ in range(600):
-                future = await sending.send(TOPIC, b"x" * 150)
-                slow += partition_of(future) >= 2
-                await asyncio.sleep(0.01)
-            assert (slow < 150) == adaptive
-            await sending.close(0)
-
-    run(story)
+@in_virtual_time
+async def test_partitions_with_short_queues_get_more_records(loop: SimulatedLoop, *, adaptive: bool) -> None:
+    world = ProducerHooksWorld(loop, 1, 1, 2, 2)
+    sending = producer(loop, partitioner_adaptive_partitioning_enable=adaptive, batch_size=200, linger_ms=0, request_timeout_ms=60_000)
+    async with sending:
+        for partition in range(4):
+            await sending.send_and_wait(TOPIC, b"x", partition=partition)
+        world.silent.add(2)
+        slow = 0
+        for _ in range(600):
+            future = await sending.send(TOPIC, b"x" * 150)
+            slow += partition_of(future) >= 2
+            await asyncio.sleep(0.01)
+        assert (slow < 150) == adaptive
+        await sending.close(0)
 
 
 # -- interceptors -------------------------------------------------------------------------------------------------------------------------
@@ -511,27 +494,25 @@ def test_interceptors_hear_before_the_application() -> None:
     assert heard == ["interceptor", "application"]
 
 
-def test_a_callback_hears_of_a_refused_record_and_of_one_that_came_too_late() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop)
-        world.refused = {b"bad"}
-        heard: list[tuple[RecordMetadata, BaseException | None]] = []
-        settings = {"delivery_timeout_ms": 3000, "request_timeout_ms": 2000, "linger_ms": 0}
-        async with producer(loop, **settings) as sending:
-            await sending.send(TOPIC, b"bad", partition=2, on_delivery=lambda *each: heard.append(each))
-            await sending.flush()
-            world.silent.add(1)
-            await sending.send(TOPIC, b"late", partition=0, on_delivery=lambda *each: heard.append(each))
-            await sending.flush()
-            with pytest.raises(KafkaError, match="partitions 0 to 3, not 9"):
-                await sending.send(TOPIC, b"x", partition=9, on_delivery=lambda *each: heard.append(each))
-        assert [metadata for metadata, _ in heard] == [RecordMetadata(TOPIC, 2, -1, -1), RecordMetadata(TOPIC, 0, -1, -1)]
-        assert [error.code for _, error in heard if isinstance(error, KafkaError)] == [
-            ErrorCode.INVALID_RECORD,
-            ErrorCode.REQUEST_TIMED_OUT,
-        ]
-
-    run(story)
+@in_virtual_time
+async def test_a_callback_hears_of_a_refused_record_and_of_one_that_came_too_late(loop: SimulatedLoop) -> None:
+    world = ProducerHooksWorld(loop)
+    world.refused = {b"bad"}
+    heard: list[tuple[RecordMetadata, BaseException | None]] = []
+    settings = {"delivery_timeout_ms": 3000, "request_timeout_ms": 2000, "linger_ms": 0}
+    async with producer(loop, **settings) as sending:
+        await sending.send(TOPIC, b"bad", partition=2, on_delivery=lambda *each: heard.append(each))
+        await sending.flush()
+        world.silent.add(1)
+        await sending.send(TOPIC, b"late", partition=0, on_delivery=lambda *each: heard.append(each))
+        await sending.flush()
+        with pytest.raises(KafkaError, match="partitions 0 to 3, not 9"):
+            await sending.send(TOPIC, b"x", partition=9, on_delivery=lambda *each: heard.append(each))
+    assert [metadata for metadata, _ in heard] == [RecordMetadata(TOPIC, 2, -1, -1), RecordMetadata(TOPIC, 0, -1, -1)]
+    assert [error.code for _, error in heard if isinstance(error, KafkaError)] == [
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ]
 
 
 async def coroutine(*_: object) -> None:
@@ -539,18 +520,16 @@ async def coroutine(*_: object) -> None:
 
 
 @pytest.mark.parametrize("given", [coroutine, 7])
-def test_what_cannot_be_called_back_is_refused_before_anything_is_sent(given: Any) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop)
-        async with producer(loop) as sending:
-            for _ in range(2):
-                for partition in (None, 0):
-                    with pytest.raises(TypeError, match="on_delivery must be a plain function"):
-                        await sending.send(TOPIC, b"x", partition=partition, on_delivery=given)
-                await sending.send(TOPIC, b"y")
-        assert [record for records in world.written.values() for record in records] == [(None, b"y")] * 2
-
-    run(story)
+@in_virtual_time
+async def test_what_cannot_be_called_back_is_refused_before_anything_is_sent(loop: SimulatedLoop, given: Any) -> None:
+    world = ProducerHooksWorld(loop)
+    async with producer(loop) as sending:
+        for _ in range(2):
+            for partition in (None, 0):
+                with pytest.raises(TypeError, match="on_delivery must be a plain function"):
+                    await sending.send(TOPIC, b"x", partition=partition, on_delivery=given)
+            await sending.send(TOPIC, b"y")
+    assert [record for records in world.written.values() for record in records] == [(None, b"y")] * 2
 
 
 @hypothesis_settings(max_examples=40, deadline=None)
@@ -567,36 +546,34 @@ def test_what_cannot_be_called_back_is_refused_before_anything_is_sent(given: An
     st.sampled_from([0, 5, 40]),
     st.integers(60, 400),
 )
-def test_whatever_is_sent_is_told_once_in_order_and_as_its_future_says(
-    records: list[tuple[Any, int | None, bytes, int]], linger_ms: int, batch_size: int
+@in_virtual_time
+async def test_whatever_is_sent_is_told_once_in_order_and_as_its_future_says(
+    loop: SimulatedLoop, records: list[tuple[Any, int | None, bytes, int]], linger_ms: int, batch_size: int
 ) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = ProducerHooksWorld(loop)
-        world.refused = {b"bad"}
-        futures: list[RecordFuture] = []
-        heard: list[tuple[int, RecordMetadata, BaseException | None]] = []
-        async with producer(loop, linger_ms=linger_ms, batch_size=batch_size) as sending:
-            for number, (key, partition, value, pause_ms) in enumerate(records):
+    world = ProducerHooksWorld(loop)
+    world.refused = {b"bad"}
+    futures: list[RecordFuture] = []
+    heard: list[tuple[int, RecordMetadata, BaseException | None]] = []
+    async with producer(loop, linger_ms=linger_ms, batch_size=batch_size) as sending:
+        for number, (key, partition, value, pause_ms) in enumerate(records):
 
-                def told(metadata: RecordMetadata, error: BaseException | None, number: int = number) -> None:
-                    heard.append((number, metadata, error))
+            def told(metadata: RecordMetadata, error: BaseException | None, number: int = number) -> None:
+                heard.append((number, metadata, error))
 
-                futures.append(await sending.send(TOPIC, value, key=key, partition=partition, on_delivery=told))
-                await asyncio.sleep(pause_ms / 1000)
-            await sending.flush()
-        assert sorted(number for number, _, _ in heard) == list(range(len(records)))
-        by_partition: defaultdict[int, list[int]] = defaultdict(list)
-        for number, metadata, error in heard:
-            by_partition[metadata.partition].append(number)
-            failure = futures[number].exception()
-            assert type(error) is type(failure)
-            if error is None:
-                assert metadata == futures[number].result()
-                key, _, value, _ = records[number]
-                assert world.written[metadata.partition][metadata.offset] == (key.encode() if isinstance(key, str) else key, value)
-        assert all(numbers == sorted(numbers) for numbers in by_partition.values())
-
-    run(story)
+            futures.append(await sending.send(TOPIC, value, key=key, partition=partition, on_delivery=told))
+            await asyncio.sleep(pause_ms / 1000)
+        await sending.flush()
+    assert sorted(number for number, _, _ in heard) == list(range(len(records)))
+    by_partition: defaultdict[int, list[int]] = defaultdict(list)
+    for number, metadata, error in heard:
+        by_partition[metadata.partition].append(number)
+        failure = futures[number].exception()
+        assert type(error) is type(failure)
+        if error is None:
+            assert metadata == futures[number].result()
+            key, _, value, _ = records[number]
+            assert world.written[metadata.partition][metadata.offset] == (key.encode() if isinstance(key, str) else key, value)
+    assert all(numbers == sorted(numbers) for numbers in by_partition.values())
 
 
 def test_a_callback_that_finds_no_room_does_not_wait_for_itself(bootstrap: str, topic: str) -> None:

@@ -21,6 +21,7 @@ from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
 from odradek.testing.simulation.loop import SimulatedLoop
 from tests.client.scripted import TOPIC, ScriptedBrokers, cluster, consumer, produced, produced_to, producer, run
+from tests.loops import in_virtual_time
 
 
 def test_a_node_that_is_down_is_dialled_after_longer_and_longer_pauses() -> None:
@@ -56,20 +57,18 @@ def test_a_node_that_is_back_is_dialled_at_once_the_next_time() -> None:
     assert run(story) < 0.1
 
 
-def test_two_callers_share_one_connection_and_none_is_left_open() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = ScriptedBrokers(loop, 2, lambda *_: brokers.metadata(leader=1))
-        client = cluster(loop)
-        await client.refresh([TOPIC])
-        before = brokers.dialled
-        one, other = await asyncio.gather(client.node(2), client.node(2))
-        assert one is other
-        assert brokers.dialled == before + 1
-        await client.close()
-        await asyncio.sleep(1)
-        assert not brokers.open
-
-    run(story)
+@in_virtual_time
+async def test_two_callers_share_one_connection_and_none_is_left_open(loop: SimulatedLoop) -> None:
+    brokers = ScriptedBrokers(loop, 2, lambda *_: brokers.metadata(leader=1))
+    client = cluster(loop)
+    await client.refresh([TOPIC])
+    before = brokers.dialled
+    one, other = await asyncio.gather(client.node(2), client.node(2))
+    assert one is other
+    assert brokers.dialled == before + 1
+    await client.close()
+    await asyncio.sleep(1)
+    assert not brokers.open
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION])
@@ -179,56 +178,49 @@ def test_a_consumer_whose_leader_is_gone_asks_who_leads_now() -> None:
     assert run(story) > 0
 
 
-def test_a_consumer_waits_for_brokers_that_were_there_however_long_they_are_away() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        def begin() -> ScriptedBrokers:
-            return ScriptedBrokers(
-                loop, 1, lambda _, request: FetchResponse() if isinstance(request, FetchRequest) else begun[-1].metadata(leader=1)
-            )
+@in_virtual_time
+async def test_a_consumer_waits_for_brokers_that_were_there_however_long_they_are_away(loop: SimulatedLoop) -> None:
+    def begin() -> ScriptedBrokers:
+        return ScriptedBrokers(
+            loop, 1, lambda _, request: FetchResponse() if isinstance(request, FetchRequest) else begun[-1].metadata(leader=1)
+        )
 
-        begun: list[ScriptedBrokers] = []
-        begun.append(begin())
-        async with consumer(loop) as client:
-            client.assign([TopicPartition(TOPIC, 0)])
-            client.seek(TopicPartition(TOPIC, 0), 0)
+    begun: list[ScriptedBrokers] = []
+    begun.append(begin())
+    async with consumer(loop) as client:
+        client.assign([TopicPartition(TOPIC, 0)])
+        client.seek(TopicPartition(TOPIC, 0), 0)
+        assert await client.poll(1000) == []
+        loop.network.crash_host("broker1")
+        for _ in range(120):
             assert await client.poll(1000) == []
-            loop.network.crash_host("broker1")
-            for _ in range(120):
-                assert await client.poll(1000) == []
-            begun.append(begin())
-            assert await client.poll(5000) == []
-        assert begun[-1].count(FetchRequest) > 0
-
-    run(story)
+        begun.append(begin())
+        assert await client.poll(5000) == []
+    assert begun[-1].count(FetchRequest) > 0
 
 
-def test_a_consumer_that_never_reached_anybody_says_so() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        async with consumer(loop) as client:
-            client.assign([TopicPartition(TOPIC, 0)])
-            client.seek(TopicPartition(TOPIC, 0), 0)
-            with pytest.raises(NoBrokersAvailable):
-                await client.poll(10_000)
-
-    run(story)
+@in_virtual_time
+async def test_a_consumer_that_never_reached_anybody_says_so(loop: SimulatedLoop) -> None:
+    async with consumer(loop) as client:
+        client.assign([TopicPartition(TOPIC, 0)])
+        client.seek(TopicPartition(TOPIC, 0), 0)
+        with pytest.raises(NoBrokersAvailable):
+            await client.poll(10_000)
 
 
-def test_new_partitions_are_found_by_who_only_asks_for_partitions() -> None:
+@in_virtual_time
+async def test_new_partitions_are_found_by_who_only_asks_for_partitions(loop: SimulatedLoop) -> None:
     """As a streaming query does that plans and never polls."""
-
-    async def story(loop: SimulatedLoop) -> None:
-        counts = [1]
-        brokers = ScriptedBrokers(loop, 1, lambda *_: brokers.metadata(leader=1, partitions=counts[-1]))
-        async with consumer(loop, metadata_max_age_ms="5000") as client:
-            assert await client.partitions_for(TOPIC) == [0]
-            counts.append(3)
-            await asyncio.sleep(4)
-            assert await client.partitions_for(TOPIC) == [0], "what was heard four seconds ago is believed"
-            await asyncio.sleep(1)
-            assert await client.partitions_for(TOPIC) == [0, 1, 2]
-            assert brokers.count(MetadataRequest) == 2
-
-    run(story)
+    counts = [1]
+    brokers = ScriptedBrokers(loop, 1, lambda *_: brokers.metadata(leader=1, partitions=counts[-1]))
+    async with consumer(loop, metadata_max_age_ms="5000") as client:
+        assert await client.partitions_for(TOPIC) == [0]
+        counts.append(3)
+        await asyncio.sleep(4)
+        assert await client.partitions_for(TOPIC) == [0], "what was heard four seconds ago is believed"
+        await asyncio.sleep(1)
+        assert await client.partitions_for(TOPIC) == [0, 1, 2]
+        assert brokers.count(MetadataRequest) == 2
 
 
 def test_a_loop_thread_that_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,20 +324,18 @@ def test_a_close_that_waits_no_longer_fails_what_is_on_the_wire_and_what_waits_b
 
 
 @pytest.mark.parametrize("answered", [False, True], ids=["no answer", "no versions"])
-def test_a_connection_over_which_no_versions_can_be_agreed_is_closed(answered: bool) -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        brokers = ScriptedBrokers(loop, 1, lambda *_: None)
-        refusal = ApiVersionsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if answered else None
-        brokers.respond = lambda node, request: refusal  # type: ignore[method-assign]
-        client = cluster(loop, request_timeout_ms="1000")
-        with pytest.raises(KafkaError):
-            await client.node(BOOTSTRAP)
-        await asyncio.sleep(1)
-        assert brokers.dialled
-        assert not brokers.open
-        await client.close()
-
-    run(story)
+@in_virtual_time
+async def test_a_connection_over_which_no_versions_can_be_agreed_is_closed(loop: SimulatedLoop, answered: bool) -> None:
+    brokers = ScriptedBrokers(loop, 1, lambda *_: None)
+    refusal = ApiVersionsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if answered else None
+    brokers.respond = lambda node, request: refusal  # type: ignore[method-assign]
+    client = cluster(loop, request_timeout_ms="1000")
+    with pytest.raises(KafkaError):
+        await client.node(BOOTSTRAP)
+    await asyncio.sleep(1)
+    assert brokers.dialled
+    assert not brokers.open
+    await client.close()
 
 
 def _leads_and_writes(brokers: ScriptedBrokers, request: Message) -> Message:

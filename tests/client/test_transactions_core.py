@@ -22,8 +22,9 @@ from odradek.protocol.schema import Message
 from odradek.records.batch import read_header
 from odradek.testing.simulation.clients import SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedLoop
-from tests.client.scripted import TOPIC, producer, run
+from tests.client.scripted import TOPIC, producer
 from tests.client.transactions_support import NEVER, E, TransactionsWorld, play
+from tests.loops import in_virtual_time
 
 GROUP = ConsumerGroupMetadata("g", 3, "m", "i")
 
@@ -376,20 +377,18 @@ def test_a_producer_that_is_closed_aborts_first() -> None:
     assert [request.committed for request in worlds[0].of(EndTxnRequest)] == [False]  # type: ignore[attr-defined]
 
 
-def test_an_idempotent_producer_has_no_part_in_it() -> None:
-    async def told(loop: SimulatedLoop) -> None:
-        world = TransactionsWorld(loop, 2)
-        async with producer(loop) as sending:
-            await sending.send(TOPIC, b"a")
-            await sending.flush()
-            with pytest.raises(IllegalTransactionState):
-                await sending.init_transactions()
-        (request,) = world.of(ProduceRequest)
-        assert isinstance(request, ProduceRequest)
-        assert request.transactional_id is None
-        assert not read_header(bytes(request.topic_data[0].partition_data[0].records or b"")).is_transactional
-
-    run(told)
+@in_virtual_time
+async def test_an_idempotent_producer_has_no_part_in_it(loop: SimulatedLoop) -> None:
+    world = TransactionsWorld(loop, 2)
+    async with producer(loop) as sending:
+        await sending.send(TOPIC, b"a")
+        await sending.flush()
+        with pytest.raises(IllegalTransactionState):
+            await sending.init_transactions()
+    (request,) = world.of(ProduceRequest)
+    assert isinstance(request, ProduceRequest)
+    assert request.transactional_id is None
+    assert not read_header(bytes(request.topic_data[0].partition_data[0].records or b"")).is_transactional
 
 
 def test_verdicts_by_request() -> None:

@@ -21,6 +21,7 @@ from odradek.network.descriptors import kept_from_clients, kept_from_nodes, limi
 from odradek.network.limits import AcceptorLimits
 from odradek.server.start.process import new_event_loop
 from tests.clock import ManualClock
+from tests.loops import on_each_loop
 from tests.network.support import FakeHandler, Peer, Run, echo
 from tests.waiting import until
 
@@ -129,66 +130,62 @@ def test_clients_are_refused_before_nodes_are_and_both_come_in_again(run: Run, c
     assert "ulimit -n" in said[0]
 
 
-def test_idle_clients_give_way_to_files(run: Run) -> None:
-    async def main() -> None:
-        most = [limit()]
-        async with world(most) as here:
-            for _ in range(2):
-                node = await connect(here.nodes)
-                peers = [await connect(here.clients) for _ in range(4)]
-                for each in (node, *peers):
-                    assert await served(each)
-                    here.clock.advance_s(5)  # a sweep: which of them was idle for longest is known
-                here.clock.advance_s(5)
-                # As if two files had been opened since that have used up what is left to nodes.
-                low = lowest_free()
-                most[0] = next(each for each in range(2 * low, 0, -1) if low - (each - kept_from_nodes(each, BACKLOG)) == 2)
-                here.clock.advance_s(5)
-                assert await peers[0].closed()
-                assert await peers[1].closed()
-                most[0] = limit()
-                for each in (*peers[2:], node):
-                    assert await served(each)
-                    each.writer.close()
-                for each in peers[:2]:
-                    each.writer.close()
-                await until(lambda: not here.acceptor.connections)
-
-    run(main())
-
-
-def test_a_sweep_opens_no_file_while_the_limit_is_far_away_and_one_missing_descriptor_is_enough(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def main() -> None:
-        most = [limit()]
-        async with world(most) as here:
-            opened: list[None] = []
-            counted = descriptors.lowest_free
-
-            def count() -> int:
-                opened.append(None)
-                return counted()
-
-            monkeypatch.setattr(descriptors, "lowest_free", count)
-            peers = [await connect(here.clients) for _ in range(2)]
-            for each in peers:
+@on_each_loop
+async def test_idle_clients_give_way_to_files() -> None:
+    most = [limit()]
+    async with world(most) as here:
+        for _ in range(2):
+            node = await connect(here.nodes)
+            peers = [await connect(here.clients) for _ in range(4)]
+            for each in (node, *peers):
                 assert await served(each)
-                here.clock.advance_s(5)
+                here.clock.advance_s(5)  # a sweep: which of them was idle for longest is known
             here.clock.advance_s(5)
-            assert not opened
+            # As if two files had been opened since that have used up what is left to nodes.
             low = lowest_free()
-            most[0] = next(each for each in range(2 * low, 0, -1) if low - (each - kept_from_nodes(each, BACKLOG)) == 1)
+            most[0] = next(each for each in range(2 * low, 0, -1) if low - (each - kept_from_nodes(each, BACKLOG)) == 2)
             here.clock.advance_s(5)
             assert await peers[0].closed()
-            assert len(opened) == 1
+            assert await peers[1].closed()
             most[0] = limit()
-            assert await served(peers[1])
-            for each in peers:
+            for each in (*peers[2:], node):
+                assert await served(each)
+                each.writer.close()
+            for each in peers[:2]:
                 each.writer.close()
             await until(lambda: not here.acceptor.connections)
 
-    run(main())
+
+@on_each_loop
+async def test_a_sweep_opens_no_file_while_the_limit_is_far_away_and_one_missing_descriptor_is_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    most = [limit()]
+    async with world(most) as here:
+        opened: list[None] = []
+        counted = descriptors.lowest_free
+
+        def count() -> int:
+            opened.append(None)
+            return counted()
+
+        monkeypatch.setattr(descriptors, "lowest_free", count)
+        peers = [await connect(here.clients) for _ in range(2)]
+        for each in peers:
+            assert await served(each)
+            here.clock.advance_s(5)
+        here.clock.advance_s(5)
+        assert not opened
+        low = lowest_free()
+        most[0] = next(each for each in range(2 * low, 0, -1) if low - (each - kept_from_nodes(each, BACKLOG)) == 1)
+        here.clock.advance_s(5)
+        assert await peers[0].closed()
+        assert len(opened) == 1
+        most[0] = limit()
+        assert await served(peers[1])
+        for each in peers:
+            each.writer.close()
+        await until(lambda: not here.acceptor.connections)
 
 
 def test_each_period_has_one_line_about_all_that_were_refused(run: Run, caplog: pytest.LogCaptureFixture) -> None:

@@ -26,6 +26,7 @@ from odradek.security.x509 import subject
 from odradek.server.start.process import new_event_loop
 from tests.client.certificates import Certificates
 from tests.clock import ManualClock
+from tests.loops import on_each_loop
 from tests.network.support import Peer, echo, framed, listening
 from tests.waiting import until
 
@@ -104,93 +105,84 @@ async def plain(port: int) -> AsyncIterator[Peer]:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_requests_of_all_sizes_are_answered_in_order(run: Run, made: Certificates, version: ssl.TLSVersion) -> None:
-    async def main() -> None:
-        async with listening(tls=serving(made, version=version)) as (_, bound), secured(bound.port, client_context(made)) as client:
-            bodies = [bytes([index % 251]) * (1 + index * index * 37) for index in range(150)] + [b"x" * 3 * MIB]
-            client.send(*bodies)
-            assert [await client.frame() for _ in bodies] == bodies
-
-    run(main())
+@on_each_loop
+async def test_requests_of_all_sizes_are_answered_in_order(made: Certificates, version: ssl.TLSVersion) -> None:
+    async with listening(tls=serving(made, version=version)) as (_, bound), secured(bound.port, client_context(made)) as client:
+        bodies = [bytes([index % 251]) * (1 + index * index * 37) for index in range(150)] + [b"x" * 3 * MIB]
+        client.send(*bodies)
+        assert [await client.frame() for _ in bodies] == bodies
 
 
-def test_who_has_sent_nothing_yet_holds_no_buffer(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        async with listening(tls=serving(made)) as (acceptor, bound), plain(bound.port) as client:
-            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-            tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
-            while not acceptor.connections or acceptor.handshaking:
-                with contextlib.suppress(ssl.SSLWantReadError):
-                    tls.do_handshake()
-                client.writer.write(outgoing.read())
-                if not tls.version() or acceptor.handshaking:
-                    with contextlib.suppress(TimeoutError):
-                        incoming.write(await asyncio.wait_for(client.reader.read(MIB), 0.1))
-            assert acceptor.pool.in_use == 0
-            tls.write(framed(b"a" * 1000))
-            record = outgoing.read()
-            client.writer.write(record[:-1])
-            (connection,) = acceptor.connections
-            await until(lambda: connection.frames == 0 and acceptor.pool.in_use == 0)
-            await asyncio.sleep(0.02)  # for a buffer to be taken, if one was
-            assert acceptor.pool.in_use == 0
-            client.writer.write(record[-1:])
-            await until(lambda: connection.frames == 1)
-
-    run(main())
+@on_each_loop
+async def test_who_has_sent_nothing_yet_holds_no_buffer(made: Certificates) -> None:
+    async with listening(tls=serving(made)) as (acceptor, bound), plain(bound.port) as client:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        while not acceptor.connections or acceptor.handshaking:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+            client.writer.write(outgoing.read())
+            if not tls.version() or acceptor.handshaking:
+                with contextlib.suppress(TimeoutError):
+                    incoming.write(await asyncio.wait_for(client.reader.read(MIB), 0.1))
+        assert acceptor.pool.in_use == 0
+        tls.write(framed(b"a" * 1000))
+        record = outgoing.read()
+        client.writer.write(record[:-1])
+        (connection,) = acceptor.connections
+        await until(lambda: connection.frames == 0 and acceptor.pool.in_use == 0)
+        await asyncio.sleep(0.02)  # for a buffer to be taken, if one was
+        assert acceptor.pool.in_use == 0
+        client.writer.write(record[-1:])
+        await until(lambda: connection.frames == 1)
 
 
-def test_one_request_is_in_flight_and_others_wait_encrypted(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        waiting: list[Deferred[Any]] = []
+@on_each_loop
+async def test_one_request_is_in_flight_and_others_wait_encrypted(made: Certificates) -> None:
+    waiting: list[Deferred[Any]] = []
 
-        def handle(connection: Connection, frame: memoryview) -> Answer:
-            waiting.append(Deferred())
-            return waiting[-1]
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        waiting.append(Deferred())
+        return waiting[-1]
 
-        async with listening(handle, tls=serving(made)) as (acceptor, bound), secured(bound.port, client_context(made)) as client:
-            idle = acceptor.pool.in_use
-            client.send(*[b"r" * 30_000] * 100)
-            await until(lambda: len(waiting) == 1)
-            await asyncio.sleep(0.05)  # for more to come, if it did
-            assert len(waiting) == 1
-            assert acceptor.pool.in_use < MIB, "what waits is bounded, and counts"
-            for number in range(100):
-                await until(lambda: len(waiting) > number)  # noqa: B023
-                waiting[number].complete([framed(b"ok")])
-                assert await client.frame() == b"ok"
-            await until(lambda: acceptor.pool.in_use == idle)
-
-    run(main())
+    async with listening(handle, tls=serving(made)) as (acceptor, bound), secured(bound.port, client_context(made)) as client:
+        idle = acceptor.pool.in_use
+        client.send(*[b"r" * 30_000] * 100)
+        await until(lambda: len(waiting) == 1)
+        await asyncio.sleep(0.05)  # for more to come, if it did
+        assert len(waiting) == 1
+        assert acceptor.pool.in_use < MIB, "what waits is bounded, and counts"
+        for number in range(100):
+            await until(lambda: len(waiting) > number)  # noqa: B023
+            waiting[number].complete([framed(b"ok")])
+            assert await client.frame() == b"ok"
+        await until(lambda: acceptor.pool.in_use == idle)
 
 
-def test_what_waits_encrypted_is_no_memory_of_requests_after_its_connection(run: Run, made: Certificates) -> None:
+@on_each_loop
+async def test_what_waits_encrypted_is_no_memory_of_requests_after_its_connection(made: Certificates) -> None:
     """Closed by this side, as when a connection has to make way for another: nobody decrypts what waits any more."""
+    waiting: list[Deferred[Any]] = []
 
-    async def main() -> None:
-        waiting: list[Deferred[Any]] = []
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        waiting.append(Deferred())
+        return waiting[-1]
 
-        def handle(connection: Connection, frame: memoryview) -> Answer:
-            waiting.append(Deferred())
-            return waiting[-1]
-
-        async with listening(handle, tls=serving(made)) as (acceptor, bound):
-            for _ in range(2):
-                waiting.clear()
-                async with secured(bound.port, client_context(made)) as client:
-                    client.send(*[b"r" * 30_000] * 100)
-                    await until(lambda: len(waiting) == 1)
-                    plaintext = acceptor.pool.in_use
-                    while acceptor.pool.in_use <= plaintext:
-                        waiting[-1].complete([framed(b"ok")])
-                        before = len(waiting)
-                        await until(lambda: len(waiting) > before)  # noqa: B023
-                    (connection,) = acceptor.connections
-                    connection.abort()
-                    await until(lambda: not acceptor.connections)
-                assert acceptor.pool.in_use == 0
-
-    run(main())
+    async with listening(handle, tls=serving(made)) as (acceptor, bound):
+        for _ in range(2):
+            waiting.clear()
+            async with secured(bound.port, client_context(made)) as client:
+                client.send(*[b"r" * 30_000] * 100)
+                await until(lambda: len(waiting) == 1)
+                plaintext = acceptor.pool.in_use
+                while acceptor.pool.in_use <= plaintext:
+                    waiting[-1].complete([framed(b"ok")])
+                    before = len(waiting)
+                    await until(lambda: len(waiting) > before)  # noqa: B023
+                (connection,) = acceptor.connections
+                connection.abort()
+                await until(lambda: not acceptor.connections)
+            assert acceptor.pool.in_use == 0
 
 
 class FileOfZeros:
@@ -215,49 +207,45 @@ class FileOfZeros:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_files_are_encrypted_and_not_sent_by_the_kernel(run: Run, made: Certificates, *, cached: bool) -> None:
-    async def main() -> None:
-        chunk = FileOfZeros(5 * MIB, cached=cached)
+@on_each_loop
+async def test_files_are_encrypted_and_not_sent_by_the_kernel(made: Certificates, *, cached: bool) -> None:
+    chunk = FileOfZeros(5 * MIB, cached=cached)
 
-        def handle(connection: Connection, frame: memoryview) -> Answer:
-            return [struct.pack(">i", chunk.size + 4), b"head", chunk]
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        return [struct.pack(">i", chunk.size + 4), b"head", chunk]
 
-        async with listening(handle, tls=serving(made)) as (_, bound), secured(bound.port, client_context(made)) as client:
-            client.send(b"read")
-            assert await client.frame() == b"head" + bytes(chunk.size)
-            await until(lambda: chunk.released)
-
-    run(main())
+    async with listening(handle, tls=serving(made)) as (_, bound), secured(bound.port, client_context(made)) as client:
+        client.send(b"read")
+        assert await client.frame() == b"head" + bytes(chunk.size)
+        await until(lambda: chunk.released)
 
 
-def test_what_a_peer_does_not_take_is_owed(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        connections: list[Connection] = []
+@on_each_loop
+async def test_what_a_peer_does_not_take_is_owed(made: Certificates) -> None:
+    connections: list[Connection] = []
 
-        def handle(connection: Connection, frame: memoryview) -> Answer:
-            connections.append(connection)
-            return [framed(bytes(20 * MIB))]
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        connections.append(connection)
+        return [framed(bytes(20 * MIB))]
 
-        limits = AcceptorLimits(send_buffer=64 * 1024)
-        async with listening(handle, limits, tls=serving(made)) as (acceptor, bound):
-            reading = socket.create_connection(("127.0.0.1", bound.port))
-            wrapped = await asyncio.to_thread(client_context(made).wrap_socket, reading, server_hostname="localhost")
-            wrapped.sendall(framed(b"much"))
-            await until(lambda: acceptor.unsent.in_memory > 0)
-            assert acceptor.unsent.in_memory == 20 * MIB + 4
-            assert connections[0].unsent() > 10 * MIB
+    limits = AcceptorLimits(send_buffer=64 * 1024)
+    async with listening(handle, limits, tls=serving(made)) as (acceptor, bound):
+        reading = socket.create_connection(("127.0.0.1", bound.port))
+        wrapped = await asyncio.to_thread(client_context(made).wrap_socket, reading, server_hostname="localhost")
+        wrapped.sendall(framed(b"much"))
+        await until(lambda: acceptor.unsent.in_memory > 0)
+        assert acceptor.unsent.in_memory == 20 * MIB + 4
+        assert connections[0].unsent() > 10 * MIB
 
-            def take() -> int:
-                left = 20 * MIB + 4
-                while left:
-                    left -= len(wrapped.recv(MIB))
-                return left
+        def take() -> int:
+            left = 20 * MIB + 4
+            while left:
+                left -= len(wrapped.recv(MIB))
+            return left
 
-            assert await asyncio.to_thread(take) == 0
-            await until(lambda: acceptor.unsent.in_memory == 0)
-            wrapped.close()
-
-    run(main())
+        assert await asyncio.to_thread(take) == 0
+        await until(lambda: acceptor.unsent.in_memory == 0)
+        wrapped.close()
 
 
 class Socket(asyncio.Transport):
@@ -297,76 +285,71 @@ class Socket(asyncio.Transport):
         self.ended = self.ended or "aborted"
 
 
-def test_a_peer_that_ends_before_it_has_read_its_answer_still_gets_it(run: Run, made: Certificates) -> None:
+@on_each_loop
+async def test_a_peer_that_ends_before_it_has_read_its_answer_still_gets_it(made: Certificates) -> None:
     """The bound on unread alerts does not count the bytes of responses."""
+    async with listening(lambda connection, frame: [framed(bytes(400_000))], tls=serving(made)) as (acceptor, bound):
+        assert bound.listener.tls is not None
+        layer, sock = TlsLayer(acceptor, bound.listener, bound.listener.tls), Socket()
+        layer.connection_made(sock)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
 
-    async def main() -> None:
-        async with listening(lambda connection, frame: [framed(bytes(400_000))], tls=serving(made)) as (acceptor, bound):
-            assert bound.listener.tls is not None
-            layer, sock = TlsLayer(acceptor, bound.listener, bound.listener.tls), Socket()
-            layer.connection_made(sock)
-            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-            tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
-
-            async def exchange(work: Callable[[], object]) -> None:
-                """Do `work` with all that was sent, and send what it writes."""
-                incoming.write(bytes(sock.unread))
-                sock.unread.clear()
-                with contextlib.suppress(ssl.SSLWantReadError):
-                    work()
-                sent = outgoing.read()
-                if sent:
-                    layer.get_buffer(-1)[: len(sent)] = sent
-                    layer.buffer_updated(len(sent))
-
-            while acceptor.handshaking:
-                await exchange(tls.do_handshake)
-                await asyncio.sleep(0.001)
-            await exchange(lambda: tls.write(framed(b"much")))
-            await until(lambda: len(sock.unread) > 400_000)
+        async def exchange(work: Callable[[], object]) -> None:
+            """Do `work` with all that was sent, and send what it writes."""
+            incoming.write(bytes(sock.unread))
+            sock.unread.clear()
             with contextlib.suppress(ssl.SSLWantReadError):
-                tls.unwrap()
-            end = outgoing.read()
-            layer.get_buffer(-1)[: len(end)] = end
-            layer.buffer_updated(len(end))
-            await until(lambda: sock.ended != "")
-            assert sock.ended == "closed"
-            layer.connection_lost(None)
+                work()
+            sent = outgoing.read()
+            if sent:
+                layer.get_buffer(-1)[: len(sent)] = sent
+                layer.buffer_updated(len(sent))
 
-    run(main())
+        while acceptor.handshaking:
+            await exchange(tls.do_handshake)
+            await asyncio.sleep(0.001)
+        await exchange(lambda: tls.write(framed(b"much")))
+        await until(lambda: len(sock.unread) > 400_000)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.unwrap()
+        end = outgoing.read()
+        layer.get_buffer(-1)[: len(end)] = end
+        layer.buffer_updated(len(end))
+        await until(lambda: sock.ended != "")
+        assert sock.ended == "closed"
+        layer.connection_lost(None)
 
 
-def test_small_pieces_of_an_answer_share_a_record(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        def handle(connection: Connection, frame: memoryview) -> Answer:
-            return [struct.pack(">i", 100 * 300), *[memoryview(bytes(300))] * 100]
+@on_each_loop
+async def test_small_pieces_of_an_answer_share_a_record(made: Certificates) -> None:
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        return [struct.pack(">i", 100 * 300), *[memoryview(bytes(300))] * 100]
 
-        async with listening(handle, tls=serving(made)) as (_, bound), plain(bound.port) as client:
-            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-            tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
-            seen = bytearray()
+    async with listening(handle, tls=serving(made)) as (_, bound), plain(bound.port) as client:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        seen = bytearray()
 
-            async def turn(work: Callable[[], Any]) -> Any:
-                while True:
-                    try:
-                        result = work()
-                    except ssl.SSLWantReadError:
-                        result = None
-                    client.writer.write(outgoing.read())
-                    if result is not None:
-                        return result
-                    received = await client.reader.read(MIB)
-                    seen.extend(received)
-                    incoming.write(received)
+        async def turn(work: Callable[[], Any]) -> Any:
+            while True:
+                try:
+                    result = work()
+                except ssl.SSLWantReadError:
+                    result = None
+                client.writer.write(outgoing.read())
+                if result is not None:
+                    return result
+                received = await client.reader.read(MIB)
+                seen.extend(received)
+                incoming.write(received)
 
-            await turn(lambda: tls.do_handshake() or True)
-            await turn(lambda: tls.write(framed(b"a")))
-            before, left = len(seen), 30_004
-            while left:
-                left -= len(await turn(partial(tls.read, left)))
-            assert _records(bytes(seen)[before:]) <= 5, "two or three of answer, two tickets of the session"
-
-    run(main())
+        await turn(lambda: tls.do_handshake() or True)
+        await turn(lambda: tls.write(framed(b"a")))
+        before, left = len(seen), 30_004
+        while left:
+            left -= len(await turn(partial(tls.read, left)))
+        assert _records(bytes(seen)[before:]) <= 5, "two or three of answer, two tickets of the session"
 
 
 def _records(stream: bytes) -> int:
@@ -389,21 +372,19 @@ def principals(seen: list[Principal]) -> Callable[[Connection, memoryview], Answ
 
 
 @pytest.mark.parametrize("auth", [ssl.CERT_NONE, ssl.CERT_OPTIONAL, ssl.CERT_REQUIRED])
-def test_a_certificate_says_who_the_client_is(run: Run, made: Certificates, auth: ssl.VerifyMode) -> None:
-    async def main() -> None:
-        seen: list[Principal] = []
-        async with listening(principals(seen), tls=serving(made, auth=auth)) as (acceptor, bound):
-            async with secured(bound.port, client_context(made, made.client)) as client:
+@on_each_loop
+async def test_a_certificate_says_who_the_client_is(made: Certificates, auth: ssl.VerifyMode) -> None:
+    seen: list[Principal] = []
+    async with listening(principals(seen), tls=serving(made, auth=auth)) as (acceptor, bound):
+        async with secured(bound.port, client_context(made, made.client)) as client:
+            client.send(b"a")
+            await client.frame()
+            assert acceptor.handshaking == 0
+        if auth is not ssl.CERT_REQUIRED:
+            async with secured(bound.port, client_context(made)) as client:
                 client.send(b"a")
                 await client.frame()
-                assert acceptor.handshaking == 0
-            if auth is not ssl.CERT_REQUIRED:
-                async with secured(bound.port, client_context(made)) as client:
-                    client.send(b"a")
-                    await client.frame()
-        assert seen == [ANONYMOUS if auth is ssl.CERT_NONE else Principal("User", "client"), ANONYMOUS][: len(seen)]
-
-    run(main())
+    assert seen == [ANONYMOUS if auth is ssl.CERT_NONE else Principal("User", "client"), ANONYMOUS][: len(seen)]
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -429,16 +410,14 @@ def test_who_is_refused_reads_why(
     assert "certificate" in line
 
 
-def test_who_is_refused_and_stays_is_closed_before_the_time_for_its_handshake(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        limits = AcceptorLimits(handshake_s=3600, idle_s=3600)
-        async with listening(limits=limits, tls=serving(made)) as (acceptor, bound), plain(bound.port) as client:
-            client.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            await client.reader.read(1 << 16)
-            await until(lambda: not acceptor.connections)
-            assert acceptor.handshaking == 0
-
-    run(main())
+@on_each_loop
+async def test_who_is_refused_and_stays_is_closed_before_the_time_for_its_handshake(made: Certificates) -> None:
+    limits = AcceptorLimits(handshake_s=3600, idle_s=3600)
+    async with listening(limits=limits, tls=serving(made)) as (acceptor, bound), plain(bound.port) as client:
+        client.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await client.reader.read(1 << 16)
+        await until(lambda: not acceptor.connections)
+        assert acceptor.handshaking == 0
 
 
 def test_a_certificate_that_stands_for_nobody_closes(run: Run, made: Certificates, caplog: pytest.LogCaptureFixture) -> None:
@@ -493,19 +472,17 @@ def test_who_speaks_tls_where_there_is_none_is_closed_with_a_line(run: Run, made
 # -- what is bounded ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_connections_are_counted_before_their_handshake(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        async with listening(limits=AcceptorLimits(max_connections=1), tls=serving(made)) as (acceptor, bound), plain(bound.port) as silent:
-            await until(lambda: acceptor.handshaking == 1)
-            async with plain(bound.port) as refused:
-                assert await refused.closed()
-            silent.writer.close()
-            await until(lambda: not acceptor.connections)
-            async with secured(bound.port, client_context(made)) as client:
-                client.send(b"a")
-                assert await client.frame() == b"a"
-
-    run(main())
+@on_each_loop
+async def test_connections_are_counted_before_their_handshake(made: Certificates) -> None:
+    async with listening(limits=AcceptorLimits(max_connections=1), tls=serving(made)) as (acceptor, bound), plain(bound.port) as silent:
+        await until(lambda: acceptor.handshaking == 1)
+        async with plain(bound.port) as refused:
+            assert await refused.closed()
+        silent.writer.close()
+        await until(lambda: not acceptor.connections)
+        async with secured(bound.port, client_context(made)) as client:
+            client.send(b"a")
+            assert await client.frame() == b"a"
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
@@ -533,58 +510,54 @@ class MinuteOfWaiting(ConnectionRates):
         return Admission(60_000, None)
 
 
-def test_the_deadline_of_a_handshake_begins_with_the_admission(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        clock = ManualClock()
-        async with listening(tls=serving(made), clock=clock) as (acceptor, bound):
-            acceptor.admission.rates = {"broker": MinuteOfWaiting(Window(2, 1000))}
-            async with plain(bound.port) as silent:
-                await until(lambda: len(acceptor.connections) == 1)
-                (connection,) = acceptor.connections
-                assert acceptor.handshaking == 0
-                clock.advance_s(59)
-                assert not connection.closing, "it waits in the queue"
-                clock.advance_s(1)
-                assert acceptor.handshaking == 1
-                clock.advance_s(29)
-                assert not connection.closing
-                clock.advance_s(6)
-                assert await silent.closed()
-            await until(lambda: not acceptor.connections)
-            opening = asyncio.open_connection("127.0.0.1", bound.port, ssl=client_context(made), server_hostname="localhost")
-            greeting = asyncio.ensure_future(opening)
+@on_each_loop
+async def test_the_deadline_of_a_handshake_begins_with_the_admission(made: Certificates) -> None:
+    clock = ManualClock()
+    async with listening(tls=serving(made), clock=clock) as (acceptor, bound):
+        acceptor.admission.rates = {"broker": MinuteOfWaiting(Window(2, 1000))}
+        async with plain(bound.port) as silent:
             await until(lambda: len(acceptor.connections) == 1)
-            clock.advance_s(60)
-            reader, writer = await greeting
-            await until(lambda: acceptor.handshaking == 0)
-            clock.advance_s(40)
-            client = Peer(reader, writer)
-            client.send(b"a")
-            assert await client.frame() == b"a", "who has ended its handshake has no deadline"
-            await client.close()
+            (connection,) = acceptor.connections
+            assert acceptor.handshaking == 0
+            clock.advance_s(59)
+            assert not connection.closing, "it waits in the queue"
+            clock.advance_s(1)
+            assert acceptor.handshaking == 1
+            clock.advance_s(29)
+            assert not connection.closing
+            clock.advance_s(6)
+            assert await silent.closed()
+        await until(lambda: not acceptor.connections)
+        opening = asyncio.open_connection("127.0.0.1", bound.port, ssl=client_context(made), server_hostname="localhost")
+        greeting = asyncio.ensure_future(opening)
+        await until(lambda: len(acceptor.connections) == 1)
+        clock.advance_s(60)
+        reader, writer = await greeting
+        await until(lambda: acceptor.handshaking == 0)
+        clock.advance_s(40)
+        client = Peer(reader, writer)
+        client.send(b"a")
+        assert await client.frame() == b"a", "who has ended its handshake has no deadline"
+        await client.close()
 
-    run(main())
 
+@on_each_loop
+async def test_a_handshake_that_drips_ends_at_its_deadline_too(made: Certificates) -> None:
+    outgoing = ssl.MemoryBIO()
+    tls = client_context(made).wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    hello = outgoing.read()
+    async with listening(limits=AcceptorLimits(handshake_s=0.3), tls=serving(made)) as (_, bound), plain(bound.port) as client:
 
-def test_a_handshake_that_drips_ends_at_its_deadline_too(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        outgoing = ssl.MemoryBIO()
-        tls = client_context(made).wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
-        with contextlib.suppress(ssl.SSLWantReadError):
-            tls.do_handshake()
-        hello = outgoing.read()
-        async with listening(limits=AcceptorLimits(handshake_s=0.3), tls=serving(made)) as (_, bound), plain(bound.port) as client:
+        async def drip() -> None:
+            for byte in hello[:-1]:
+                client.writer.write(bytes([byte]))
+                await asyncio.sleep(0.005)
 
-            async def drip() -> None:
-                for byte in hello[:-1]:
-                    client.writer.write(bytes([byte]))
-                    await asyncio.sleep(0.005)
-
-            dripping = asyncio.ensure_future(drip())
-            assert await client.closed()
-            dripping.cancel()
-
-    run(main())
+        dripping = asyncio.ensure_future(drip())
+        assert await client.closed()
+        dripping.cancel()
 
 
 def test_steps_of_handshakes_take_turns() -> None:
@@ -633,40 +606,36 @@ def test_steps_of_handshakes_take_turns() -> None:
 # -- while it runs ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_context_is_for_new_connections(run: Run, made: Certificates) -> None:
-    async def main() -> None:
-        tls = serving(made)
-        async with listening(tls=tls) as (_, bound), secured(bound.port, client_context(made)) as old:
-            tls.context = serving(made, auth=ssl.CERT_REQUIRED).context
-            old.send(b"still")
-            assert await old.frame() == b"still"
-            async with secured(bound.port, client_context(made)) as new:
-                new.send(b"a")
-                with pytest.raises((ssl.SSLError, asyncio.IncompleteReadError, ConnectionError)):
-                    await new.frame()
-
-    run(main())
+@on_each_loop
+async def test_a_new_context_is_for_new_connections(made: Certificates) -> None:
+    tls = serving(made)
+    async with listening(tls=tls) as (_, bound), secured(bound.port, client_context(made)) as old:
+        tls.context = serving(made, auth=ssl.CERT_REQUIRED).context
+        old.send(b"still")
+        assert await old.frame() == b"still"
+        async with secured(bound.port, client_context(made)) as new:
+            new.send(b"a")
+            with pytest.raises((ssl.SSLError, asyncio.IncompleteReadError, ConnectionError)):
+                await new.frame()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_both_sides_may_say_that_they_end(run: Run, made: Certificates, version: ssl.TLSVersion) -> None:
-    async def main() -> None:
-        def until_told() -> bytes:
-            context = client_context(made)
-            raw = socket.create_connection(("127.0.0.1", bound.port))
-            with context.wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False) as tls:
-                tls.sendall(framed(b"a"))
-                tls.recv(100)
-                return tls.recv(100)  # b"" for close_notify, SSLEOFError without it
+@on_each_loop
+async def test_both_sides_may_say_that_they_end(made: Certificates, version: ssl.TLSVersion) -> None:
+    def until_told() -> bytes:
+        context = client_context(made)
+        raw = socket.create_connection(("127.0.0.1", bound.port))
+        with context.wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False) as tls:
+            tls.sendall(framed(b"a"))
+            tls.recv(100)
+            return tls.recv(100)  # b"" for close_notify, SSLEOFError without it
 
-        async with listening(tls=serving(made, version=version)) as (acceptor, bound):
-            async with secured(bound.port, client_context(made)) as client:
-                client.send(b"a")
-                await client.frame()
-            await until(lambda: not acceptor.connections)
-            told = asyncio.ensure_future(asyncio.to_thread(until_told))
-            await until(lambda: any(each.frames for each in acceptor.connections))
-            await acceptor.close()
-            assert await told == b""
-
-    run(main())
+    async with listening(tls=serving(made, version=version)) as (acceptor, bound):
+        async with secured(bound.port, client_context(made)) as client:
+            client.send(b"a")
+            await client.frame()
+        await until(lambda: not acceptor.connections)
+        told = asyncio.ensure_future(asyncio.to_thread(until_told))
+        await until(lambda: any(each.frames for each in acceptor.connections))
+        await acceptor.close()
+        assert await told == b""

@@ -15,6 +15,7 @@ from odradek.network.chunks import Answer
 from odradek.network.connection import Connection
 from odradek.storage.disk import OsDisk
 from odradek.storage.slices import FileSlice, Pin
+from tests.loops import on_each_loop
 from tests.network.support import Run, framed, listening, peer
 from tests.waiting import until
 
@@ -67,75 +68,69 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_bytes_and_files_keep_their_order(run: Run, path: Path) -> None:
-    async def main() -> None:
-        slices: list[Slice] = []
+@on_each_loop
+async def test_bytes_and_files_keep_their_order(path: Path) -> None:
+    slices: list[Slice] = []
 
-        def handle(connection: Connection, frame: memoryview) -> Answer:
-            parts = [
-                Slice(path, 3 * MIB + 17, 5),
-                Slice(path, 100),
-                Slice(path, 64 * 1024 - 1, 9),
-                Slice(path, 64 * 1024),
-                Slice(path, MIB),
-            ]
-            slices.extend(parts)
-            chunks = [b"head", parts[0], b"x" * 300_000, parts[1], parts[2], b"middle", parts[3], parts[4], b"tail"]
-            size = sum(len(chunk) for chunk in chunks)
-            return [struct.pack(">i", size), *chunks]
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        parts = [
+            Slice(path, 3 * MIB + 17, 5),
+            Slice(path, 100),
+            Slice(path, 64 * 1024 - 1, 9),
+            Slice(path, 64 * 1024),
+            Slice(path, MIB),
+        ]
+        slices.extend(parts)
+        chunks = [b"head", parts[0], b"x" * 300_000, parts[1], parts[2], b"middle", parts[3], parts[4], b"tail"]
+        size = sum(len(chunk) for chunk in chunks)
+        return [struct.pack(">i", size), *chunks]
 
-        expected = b"".join(
-            (b"head", DATA[5 : 5 + 3 * MIB + 17], b"x" * 300_000, DATA[:100], DATA[9 : 9 + 64 * 1024 - 1], b"middle")
-        ) + b"".join((DATA[: 64 * 1024], DATA[:MIB], b"tail"))
-        async with listening(handle) as (acceptor, bound), peer(bound) as client:
-            for _ in range(3):
-                client.send(b"fetch", b"fetch")
-                assert await client.frame() == expected
-                assert await client.frame() == expected
-            await until(lambda: all(each.freed for each in slices))
-            await until(lambda: (acceptor.unsent.of_files, acceptor.unsent.in_memory) == (0, 0))
-        large = [each for each in slices if each.size >= 64 * 1024]
-        # Copied is only what has to wait for the socket, and the rest of a slice that is too small to be worth a call.
-        assert all(each.sent + each.copied == each.size for each in large)
-        assert all(each.copied <= each.full * PIECE + 64 * 1024 for each in large)
-        assert sum(each.sent for each in large) > sum(each.size for each in large) // 2
-        assert all(each.sent == 0 for each in slices if each.size < 64 * 1024)
-        assert max(each.asked for each in slices) <= MIB
-
-    run(main())
+    expected = b"".join(
+        (b"head", DATA[5 : 5 + 3 * MIB + 17], b"x" * 300_000, DATA[:100], DATA[9 : 9 + 64 * 1024 - 1], b"middle")
+    ) + b"".join((DATA[: 64 * 1024], DATA[:MIB], b"tail"))
+    async with listening(handle) as (acceptor, bound), peer(bound) as client:
+        for _ in range(3):
+            client.send(b"fetch", b"fetch")
+            assert await client.frame() == expected
+            assert await client.frame() == expected
+        await until(lambda: all(each.freed for each in slices))
+        await until(lambda: (acceptor.unsent.of_files, acceptor.unsent.in_memory) == (0, 0))
+    large = [each for each in slices if each.size >= 64 * 1024]
+    # Copied is only what has to wait for the socket, and the rest of a slice that is too small to be worth a call.
+    assert all(each.sent + each.copied == each.size for each in large)
+    assert all(each.copied <= each.full * PIECE + 64 * 1024 for each in large)
+    assert sum(each.sent for each in large) > sum(each.size for each in large) // 2
+    assert all(each.sent == 0 for each in slices if each.size < 64 * 1024)
+    assert max(each.asked for each in slices) <= MIB
 
 
-def test_a_peer_that_reads_late_holds_next_to_no_memory(run: Run, path: Path) -> None:
-    async def main() -> None:
-        file = Slice(path, 20 * MIB)
-        async with listening(lambda connection, frame: [struct.pack(">i", file.size), file]) as (acceptor, bound):
-            reader, writer = await asyncio.open_connection("127.0.0.1", bound.port, limit=1024)
-            writer.write(framed(b"fetch"))
-            await until(lambda: file.full > 0)
+@on_each_loop
+async def test_a_peer_that_reads_late_holds_next_to_no_memory(path: Path) -> None:
+    file = Slice(path, 20 * MIB)
+    async with listening(lambda connection, frame: [struct.pack(">i", file.size), file]) as (acceptor, bound):
+        reader, writer = await asyncio.open_connection("127.0.0.1", bound.port, limit=1024)
+        writer.write(framed(b"fetch"))
+        await until(lambda: file.full > 0)
+        assert acceptor.unsent.of_files <= PIECE
+        received = bytearray()
+        while len(received) < file.size + 4:
+            received += await reader.read(1 << 20)
             assert acceptor.unsent.of_files <= PIECE
-            received = bytearray()
-            while len(received) < file.size + 4:
-                received += await reader.read(1 << 20)
-                assert acceptor.unsent.of_files <= PIECE
-            assert received[4:] == DATA
-            assert file.full > 1
-            await until(lambda: file.freed)
-            writer.close()
-
-    run(main())
+        assert received[4:] == DATA
+        assert file.full > 1
+        await until(lambda: file.freed)
+        writer.close()
 
 
-def test_what_is_not_in_the_cache_is_copied(run: Run, path: Path) -> None:
-    async def main() -> None:
-        file = Slice(path, 20 * MIB)
-        file.sendable = 2 * MIB
-        async with listening(lambda connection, frame: [struct.pack(">i", file.size), file]) as (_, bound), peer(bound) as client:
-            client.send(b"fetch")
-            assert await client.frame() == DATA
-            assert 0 < file.sent <= 2 * MIB + file.asked
-            await until(lambda: file.freed)
-
-    run(main())
+@on_each_loop
+async def test_what_is_not_in_the_cache_is_copied(path: Path) -> None:
+    file = Slice(path, 20 * MIB)
+    file.sendable = 2 * MIB
+    async with listening(lambda connection, frame: [struct.pack(">i", file.size), file]) as (_, bound), peer(bound) as client:
+        client.send(b"fetch")
+        assert await client.frame() == DATA
+        assert 0 < file.sent <= 2 * MIB + file.asked
+        await until(lambda: file.freed)
 
 
 def test_a_file_that_ends_too_early_closes_the_connection(run: Run, path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,6 +8,7 @@ from odradek.network.acceptor import Acceptor, Listener
 from odradek.network.limits import AcceptorLimits
 from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
 from odradek.testing.simulation.network import VirtualNetwork
+from tests.loops import in_virtual_time
 from tests.network.support import FakeHandler, echo, framed
 
 KIB = 1024
@@ -43,22 +44,19 @@ class SweepWorld:
         return transport, client
 
 
-def test_idle_connections_are_closed_again_after_there_were_none() -> None:
+@in_virtual_time
+async def test_idle_connections_are_closed_again_after_there_were_none(loop: SimulatedLoop) -> None:
     """When the last has gone nothing looks at connections any more, until there are others."""
-
-    async def story(loop: SimulatedLoop) -> None:
-        world = SweepWorld(loop, idle_s=10.0)
-        await world.begin()
-        for _ in range(3):
-            _, idle = await world.client(b"")
-            await asyncio.sleep(9)
-            assert not idle.closed
-            await asyncio.sleep(6)
-            assert idle.closed
-            assert not world.acceptor.connections
-            await asyncio.sleep(100)
-
-    run(story)
+    world = SweepWorld(loop, idle_s=10.0)
+    await world.begin()
+    for _ in range(3):
+        _, idle = await world.client(b"")
+        await asyncio.sleep(9)
+        assert not idle.closed
+        await asyncio.sleep(6)
+        assert idle.closed
+        assert not world.acceptor.connections
+        await asyncio.sleep(100)
 
 
 def test_a_peer_whose_frame_waits_for_our_memory_is_not_slow() -> None:
@@ -85,16 +83,14 @@ def test_a_peer_whose_frame_waits_for_our_memory_is_not_slow() -> None:
     run(story, VirtualNetwork(window=4 * KIB))
 
 
-def test_memory_kept_for_the_next_takers_is_freed_also_when_nobody_is_left() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        world = SweepWorld(loop)
-        await world.begin()
-        transport, client = await world.client(framed(b"b" * 400 * KIB))
-        assert client.received == 400 * KIB + 4
-        assert world.acceptor.pool.retained > 0
-        transport.abort()
-        await asyncio.sleep(60)
-        assert world.acceptor.pool.retained == 0
-        await world.acceptor.close()
-
-    run(story)
+@in_virtual_time
+async def test_memory_kept_for_the_next_takers_is_freed_also_when_nobody_is_left(loop: SimulatedLoop) -> None:
+    world = SweepWorld(loop)
+    await world.begin()
+    transport, client = await world.client(framed(b"b" * 400 * KIB))
+    assert client.received == 400 * KIB + 4
+    assert world.acceptor.pool.retained > 0
+    transport.abort()
+    await asyncio.sleep(60)
+    assert world.acceptor.pool.retained == 0
+    await world.acceptor.close()

@@ -13,6 +13,7 @@ from odradek.testing.simulation.broker import BrokerDied, SimulatedBroker
 from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
 from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
 from odradek.testing.simulation.network import on_host
+from tests.loops import in_virtual_time
 
 
 async def _write(loop: SimulatedLoop, broker: SimulatedBroker, values: list[bytes]) -> list[int]:
@@ -39,22 +40,20 @@ async def _create(loop: SimulatedLoop, broker: SimulatedBroker) -> None:
             await admin.create_topics([NewTopic("topic", 1, 1)])
 
 
-def test_a_killed_broker_finds_what_it_wrote_and_a_stopped_one_too() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        broker = SimulatedBroker(loop, seed=1)
-        await broker.start()
-        await _create(loop, broker)
-        assert await _write(loop, broker, [b"one", b"two"]) == [0, 1]
-        broker.kill()
-        assert not broker.alive
-        await broker.start()
-        assert await _write(loop, broker, [b"three"]) == [2]
-        await broker.stop()
-        await broker.start()
-        assert await _read(loop, broker) == [b"one", b"two", b"three"]
-        await broker.stop()
-
-    run(main)
+@in_virtual_time
+async def test_a_killed_broker_finds_what_it_wrote_and_a_stopped_one_too(loop: SimulatedLoop) -> None:
+    broker = SimulatedBroker(loop, seed=1)
+    await broker.start()
+    await _create(loop, broker)
+    assert await _write(loop, broker, [b"one", b"two"]) == [0, 1]
+    broker.kill()
+    assert not broker.alive
+    await broker.start()
+    assert await _write(loop, broker, [b"three"]) == [2]
+    await broker.stop()
+    await broker.start()
+    assert await _read(loop, broker) == [b"one", b"two", b"three"]
+    await broker.stop()
 
 
 def test_power_cuts_lose_unflushed_records_unless_the_topic_flushes() -> None:
@@ -78,25 +77,23 @@ def test_power_cuts_lose_unflushed_records_unless_the_topic_flushes() -> None:
     assert sum(lost(seed, "1") for seed in range(3)) == 0
 
 
-def test_a_life_can_end_before_any_disk_operation_of_its_boot() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        broker = SimulatedBroker(loop, seed=3)
-        deaths = 0
-        for steps in range(0, 80, 7):
-            broker.end_at_step(steps, power=steps % 2 == 0)
-            try:
-                await broker.start()
-                break
-            except BrokerDied:
-                deaths += 1
-        assert deaths > 3
-        broker.disarm()
-        if not broker.alive:
+@in_virtual_time
+async def test_a_life_can_end_before_any_disk_operation_of_its_boot(loop: SimulatedLoop) -> None:
+    broker = SimulatedBroker(loop, seed=3)
+    deaths = 0
+    for steps in range(0, 80, 7):
+        broker.end_at_step(steps, power=steps % 2 == 0)
+        try:
             await broker.start()
-        await _create(loop, broker)
-        await broker.stop()
-
-    run(main)
+            break
+        except BrokerDied:
+            deaths += 1
+    assert deaths > 3
+    broker.disarm()
+    if not broker.alive:
+        await broker.start()
+    await _create(loop, broker)
+    await broker.stop()
 
 
 def test_nothing_of_a_killed_process_runs_on() -> None:
@@ -123,16 +120,14 @@ def test_nothing_of_a_killed_process_runs_on() -> None:
     run(main)
 
 
-def test_connections_are_refused_while_the_broker_is_down() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        broker = SimulatedBroker(loop, seed=4)
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(asyncio.Protocol, "broker", 9092)
-        await broker.start()
-        transport, _ = await loop.create_connection(asyncio.Protocol, "broker", 9092)
-        transport.close()
-        broker.kill()
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(asyncio.Protocol, "broker", 9092)
-
-    run(main)
+@in_virtual_time
+async def test_connections_are_refused_while_the_broker_is_down(loop: SimulatedLoop) -> None:
+    broker = SimulatedBroker(loop, seed=4)
+    with pytest.raises(ConnectionRefusedError):
+        await loop.create_connection(asyncio.Protocol, "broker", 9092)
+    await broker.start()
+    transport, _ = await loop.create_connection(asyncio.Protocol, "broker", 9092)
+    transport.close()
+    broker.kill()
+    with pytest.raises(ConnectionRefusedError):
+        await loop.create_connection(asyncio.Protocol, "broker", 9092)

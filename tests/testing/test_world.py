@@ -10,6 +10,7 @@ import pytest
 from odradek.testing.simulation.disk import VirtualDisk
 from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, SimulationStalled, run
 from odradek.testing.simulation.network import VirtualNetwork, on_host
+from tests.loops import in_virtual_time
 
 
 def test_a_virtual_hour_passes_at_once_and_timers_fire_in_order() -> None:
@@ -62,34 +63,30 @@ def test_streams_arrive_whole_and_the_same_seed_gives_the_same_times() -> None:
     assert _exchange(7)[1] != _exchange(8)[1]
 
 
-def test_a_cut_holds_bytes_back_until_it_heals() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        await loop.create_server(_Echo, "broker", 9092)
-        with on_host("client"):
-            reader, writer = await asyncio.open_connection("broker", 9092)
-        loop.network.cut("client", "broker")
-        writer.write(b"hello")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(reader.readexactly(5), 60)
-        loop.network.heal()
-        assert await reader.readexactly(5) == b"hello"
-        writer.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_cut_holds_bytes_back_until_it_heals(loop: SimulatedLoop) -> None:
+    await loop.create_server(_Echo, "broker", 9092)
+    with on_host("client"):
+        reader, writer = await asyncio.open_connection("broker", 9092)
+    loop.network.cut("client", "broker")
+    writer.write(b"hello")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.readexactly(5), 60)
+    loop.network.heal()
+    assert await reader.readexactly(5) == b"hello"
+    writer.close()
 
 
-def test_a_crashed_host_resets_its_peers() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        await loop.create_server(_Echo, "broker", 9092)
-        with on_host("client"):
-            reader, _ = await asyncio.open_connection("broker", 9092)
-            loop.network.crash_host("broker")
-            with pytest.raises(ConnectionResetError):
-                await reader.read(1)
-            with pytest.raises(ConnectionRefusedError):
-                await asyncio.open_connection("broker", 9092)
-
-    run(main)
+@in_virtual_time
+async def test_a_crashed_host_resets_its_peers(loop: SimulatedLoop) -> None:
+    await loop.create_server(_Echo, "broker", 9092)
+    with on_host("client"):
+        reader, _ = await asyncio.open_connection("broker", 9092)
+        loop.network.crash_host("broker")
+        with pytest.raises(ConnectionResetError):
+            await reader.read(1)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("broker", 9092)
 
 
 def test_power_cut_keeps_what_was_synced_and_may_lose_the_rest() -> None:
@@ -156,16 +153,14 @@ def test_the_end_of_a_program_does_not_wait_for_clean_up_without_end() -> None:
     assert 5 <= times[0] <= times[-1] < 10
 
 
-def test_a_delay_that_is_lost_in_rounding_moves_the_clock_all_the_same() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        await asyncio.sleep(1000)
-        begin = loop.time()
+@in_virtual_time
+async def test_a_delay_that_is_lost_in_rounding_moves_the_clock_all_the_same(loop: SimulatedLoop) -> None:
+    await asyncio.sleep(1000)
+    begin = loop.time()
 
-        def wait() -> None:
-            if loop.time() <= begin:
-                loop.call_later(1e-15, wait)
+    def wait() -> None:
+        if loop.time() <= begin:
+            loop.call_later(1e-15, wait)
 
-        wait()
-        await asyncio.sleep(1)
-
-    run(main)
+    wait()
+    await asyncio.sleep(1)
