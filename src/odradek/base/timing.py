@@ -1,4 +1,4 @@
-"""Tools of code that waits: one timer, pauses between attempts, and one request to a node at a time.
+"""Tools of code that waits: one timer, grace before a judgement, pauses between attempts, and one request to a node at a time.
 
 They are pure: the clock and the random generator are arguments. Results that come later are `base.deferred`.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
 
 if TYPE_CHECKING:
@@ -100,6 +101,31 @@ class Alarm:
             self.due_s = inf
             self.is_set = False
             self._ring()
+
+
+class Grace:
+    """Loop iterations that pass between the ringing of an alarm and the judgement that a peer was silent.
+
+    After a stall of the loop or of the process, what peers sent in time is still in the sockets, and loops run timers before they read.
+    """
+
+    __slots__ = ("_alarm", "_left")
+
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
+        self._left = READING_TURNS
+
+    def restart(self) -> None:
+        """Wait the full number of iterations when the alarm rings next."""
+        self._left = READING_TURNS
+
+    def waits(self) -> bool:
+        """Ring the alarm again in the next loop iteration, and return True; return False after READING_TURNS iterations."""
+        if not self._left:
+            return False
+        self._left -= 1
+        self._alarm.set(0)
+        return True
 
 
 class Backoff:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from odradek.base.timing import Alarm
+from odradek.base.timing import Alarm, Grace
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -21,16 +21,10 @@ _RETRY_S = 0.5
 
 _LATE_S = 0.05
 """Lateness in seconds that a timer reaches only when the loop was blocked."""
-_GRACE_TURNS = 4
-"""Iterations that a late timer waits.
-
-Two iterations contain at least one complete read phase, whichever phase of an iteration runs timers. Two more serve requests that
-connections have put aside.
-"""
 
 
 class _Timer:
-    """Timer of a key. `due_s` is when it was to fire; `grace` the number of iterations that it still waits, None before it was due."""
+    """Timer of a key, due at `due_s`. `grace` is set once the timer has fired late."""
 
     __slots__ = ("alarm", "due_s", "expire", "grace", "retry")
 
@@ -39,7 +33,7 @@ class _Timer:
         self.expire = expire
         self.retry = False
         self.due_s = 0.0
-        self.grace: int | None = None
+        self.grace: Grace | None = None
 
 
 class Timers:
@@ -88,11 +82,9 @@ class Timers:
 
     def _fire(self, key: str) -> None:
         timer = self._pending[key]
-        if timer.grace is None:
-            timer.grace = _GRACE_TURNS if self._clock.monotonic() - timer.due_s > _LATE_S else 0
-        if timer.grace:
-            timer.grace -= 1
-            timer.alarm.set(0)
+        if timer.grace is None and self._clock.monotonic() - timer.due_s > _LATE_S:
+            timer.grace = Grace(timer.alarm)
+        if timer.grace is not None and timer.grace.waits():
             return
         del self._pending[key]
 

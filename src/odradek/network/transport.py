@@ -17,10 +17,10 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from odradek.base.addresses import host_port
-from odradek.base.clock import READING_TURNS, Clock
+from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ProtocolError
-from odradek.base.timing import Alarm
+from odradek.base.timing import Alarm, Grace
 from odradek.network.pipeline import EAGER_BYTES, MAX_RESPONSE, Bytes, ConnectionLost, RequestPipeline
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._alarm = Alarm(clock, self._check_deadlines)
         """Alarm at or before the earliest deadline of all requests."""
-        self._turns = READING_TURNS
-        """Loop iterations before a late request fails the connection."""
+        self._grace = Grace(self._alarm)
         self._on_close: list[Callable[[ConnectionLost], object]] = []
         self._paused = False
         self._release = Alarm(clock, self._drain_queue)
@@ -263,7 +262,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._write(api_key, api_version, body, deadline, expect_response).into(waiting)
 
     def _check_deadlines(self) -> None:
-        """Fail the connection when a request is still late after `READING_TURNS` loop iterations.
+        """Fail the connection when a request is still late after the grace of some loop iterations.
 
         After a pause of the process, its response may already be in the socket.
         """
@@ -274,12 +273,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             deadlines.append(first)
         earliest = min(deadlines, default=inf)
         if earliest > now:
-            self._turns = READING_TURNS
+            self._grace.restart()
             self._alarm.set_at(earliest)
-        elif self._turns:
-            self._turns -= 1
-            self._alarm.set(0)
-        else:
+        elif not self._grace.waits():
             self._fail(RequestTimedOut("no response within the time limit"))
 
     def _fail(self, error: ConnectionLost) -> None:

@@ -91,7 +91,7 @@ ROWS = {
         ("+= self._outgoing.pending", "= raw.get_write_buffer_size()", "a closing TLS client loses the rest of a large response"),
     ],
     "network/transport.py": [
-        ("elif self._turns:", "elif False:", "a pause ends connections whose responses have arrived"),
+        ("elif not self._grace.waits():", "else:", "a pause ends connections whose responses have arrived"),
     ],
     "network/unsent_bytes.py": [
         (" or self.in_memory > self.most", "", "unsent response bytes have no bound"),

@@ -35,7 +35,7 @@ ROWS = {
     ],
     "server/cluster/disconnects.py": [
         ("self._alarm.cancel()", "self._alarm.close()", "after an election nobody is fenced for a lost connection"),
-        (", READING_TURNS)", ", 0)", "a busy controller fences brokers with unread heartbeats"),
+        ("if gone and self._grace.waits():", "if False:", "a busy controller fences brokers with unread heartbeats"),
     ],
     "server/requests/dispatch.py": [
         ("with controller.on_behalf_of(allows, count):\n                ", "", "a client sends the controller what only nodes may"),

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.base.clock import READING_TURNS, Clock
+from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.timing import Alarm
+from odradek.base.timing import Alarm, Grace
 from odradek.config.keys.cluster import METADATA_MAX_IDLE_INTERVAL_MS
 from odradek.config.keys.replication import (
     AUTO_LEADER_REBALANCE_ENABLE,
@@ -54,8 +54,7 @@ class PeriodicTasks:
         self._heartbeats: Heartbeats | None = None
         """Heartbeats to be checked when the alarm of sessions rings."""
         self._session_due_s = 0.0
-        self._grace = 0
-        """Loop iterations before the sessions are checked."""
+        self._grace = Grace(self._session_alarm)
         self._running = False
 
     def start(self) -> None:
@@ -90,7 +89,8 @@ class PeriodicTasks:
             return
         at_s = heartbeats.next_check_s()
         if at_s is not None:
-            self._heartbeats, self._grace = heartbeats, READING_TURNS
+            self._heartbeats = heartbeats
+            self._grace.restart()
             self._session_due_s = max(at_s, self._clock.monotonic() + AGAIN_AT_ONCE_S)
             self._session_alarm.set_at(self._session_due_s)
 
@@ -105,9 +105,7 @@ class PeriodicTasks:
             if late_s > _LATE_S:
                 self._heartbeats.stood_still(late_s, as_of_s)
             self._heartbeats = None
-        if self._grace:
-            self._grace -= 1
-            self._session_alarm.set(0)
+        if self._grace.waits():
             return
         # After this operation, as after every other one, `watch_heartbeats` is called.
         fenced = self._submit(lambda context: _widen(fence_stale_broker(context, as_of_s)), "fenceStaleBroker")

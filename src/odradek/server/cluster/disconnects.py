@@ -29,9 +29,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
-from odradek.base.timing import Alarm
+from odradek.base.timing import Alarm, Grace
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -84,8 +83,7 @@ class HeartbeatConnections:
         self._alarm = Alarm(clock, self._check_due)
         self._check_at_s = 0.0
         """Time for which the alarm was set last."""
-        self._iterations_left = 0
-        """Further loop iterations before brokers are judged."""
+        self._grace = Grace(self._alarm)
 
     @property
     def connections(self) -> int:
@@ -163,11 +161,9 @@ class HeartbeatConnections:
     def _check_later(self) -> None:
         now_s = self._clock.monotonic()
         first_s = max(min(self._missing.values()), self._not_before_s) if self._missing else now_s + _CHECK_S
-        self._check_at(min(max(first_s, now_s + _NEXT_S), now_s + _CHECK_S), READING_TURNS)
-
-    def _check_at(self, due_s: float, iterations: int) -> None:
-        self._check_at_s, self._iterations_left = due_s, iterations
-        self._alarm.set_at(due_s)
+        self._check_at_s = min(max(first_s, now_s + _NEXT_S), now_s + _CHECK_S)
+        self._alarm.set_at(self._check_at_s)
+        self._grace.restart()
 
     def _check_due(self) -> None:
         """Have the brokers fenced whose grace time is over and stays over during some further loop iterations."""
@@ -177,8 +173,8 @@ class HeartbeatConnections:
             self._missing = {broker_id: over_s + late_s for broker_id, over_s in self._missing.items()}
             self._not_before_s = now_s + late_s
         gone = [broker_id for broker_id, over_s in self._missing.items() if max(over_s, self._not_before_s) <= now_s]
-        if gone and self._iterations_left:
-            self._check_at(now_s, self._iterations_left - 1)
+        if gone and self._grace.waits():
+            self._check_at_s = now_s
             return
         judged = [(broker_id, self._heard[broker_id]) for broker_id in gone]
         for broker_id in gone:
