@@ -150,15 +150,16 @@ def test_a_loop_that_does_little_but_stand_still_does_not_judge(
 @pytest.mark.parametrize("turns", range(READING_TURNS))
 def test_what_waits_in_sockets_when_the_grace_time_is_over_counts(world: DisconnectsWorld, turns: int) -> None:
     """Loops run timers before they read."""
-    world.beat(1, 5, "a")
-    world.connections.disconnected("a")
-    world.clock.advance_s(2.4)
-    world.clock.stall_s(0.11)
-    for _ in range(turns):
-        world.clock.turn()
-    world.beat(1, 5, "b")
-    world.clock.advance_s(10)
-    assert world.fenced == []
+    for before, after in ("ab", "cd"):
+        world.beat(1, 5, before)
+        world.connections.disconnected(before)
+        world.clock.advance_s(2.4)
+        world.clock.stall_s(0.11)
+        for _ in range(turns):
+            world.clock.turn()
+        world.beat(1, 5, after)
+        world.clock.advance_s(10)
+        assert world.fenced == []
 
 
 def test_a_stall_while_sockets_are_read_counts(world: DisconnectsWorld) -> None:
