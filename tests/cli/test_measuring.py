@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.cli.records.java_dates import java_date_format
-from odradek.cli.shared.measuring import Latencies, Pacer, Throughput, Window
+from odradek.cli.shared.measuring import Latencies, Throughput, Window
+from odradek.cli.shared.send_rate import Pace
 
 FRACTIONS = (0.0, 0.5, 0.95, 0.99, 0.999)
 
@@ -65,22 +66,22 @@ def test_a_window_ends_with_the_first_record_after_its_time() -> None:
 
 @given(st.floats(0.01, 1e6), st.lists(st.floats(0, 0.5), min_size=1, max_size=60))
 def test_no_more_is_sent_than_the_rate_allows_and_it_catches_up(rate: float, steps: list[float]) -> None:
-    pacer = Pacer(rate, 100.0)
+    pace = Pace(rate, 100.0)
     now, sent = 100.0, 0
     for step in steps:
         now += step
-        sent += pacer.due(sent, now)
+        sent += pace.due(sent, now)
         assert abs(sent - 1 - int((now - 100.0) * rate)) == 0
-        assert pacer.due(sent, now) == 0
-        wait = pacer.wait_s(sent, now)
+        assert pace.due(sent, now) == 0
+        wait = pace.wait_s(sent, now)
         assert 0 < wait <= 1 / rate * (1 + 1e-6) + 1e-9
-        assert pacer.due(sent, now + wait + 1e-6 + 1e-9 / rate) >= 1
+        assert pace.due(sent, now + wait + 1e-6 + 1e-9 / rate) >= 1
 
 
 def test_without_a_rate_all_is_due() -> None:
-    pacer = Pacer(None, 0.0)
-    assert pacer.due(10**12, 0.0) > 10**9
-    assert pacer.wait_s(10**12, 0.0) == 0.0
+    pace = Pace(None, 0.0)
+    assert pace.due(10**12, 0.0) > 10**9
+    assert pace.wait_s(10**12, 0.0) == 0.0
 
 
 @pytest.fixture

@@ -29,38 +29,42 @@ def committed(command: Command, topic: str, bootstrap: str) -> list[str]:
 # -- a rate -------------------------------------------------------------------------------------------------------------------------------
 
 
+def paced(rate: float) -> Pace:
+    return Pace(rate, catch_up_s=0.05)
+
+
 def sent_at(pace: Pace, count: int, slow_by: Iterator[float]) -> list[float]:
     """When records go out whose sleeps each last some time too long."""
     now, times = 100.0, []
-    for _ in range(count):
-        pause = pace.wait(now)
+    for number in range(count):
+        pause = pace.wait_s(number, now)
         now += pause + next(slow_by) if pause else 0.0
         times.append(now)
     return times
 
 
 def test_records_go_out_evenly() -> None:
-    times = sent_at(Pace(4), 9, iter([0.0] * 9))
+    times = sent_at(paced(4), 9, iter([0.0] * 9))
     assert times == pytest.approx([100 + number / 4 for number in range(9)])
 
 
 def test_sleeps_that_last_too_long_do_not_make_it_slower() -> None:
-    times = sent_at(Pace(1000), 10_001, iter([0.004] * 10_001))
+    times = sent_at(paced(1000), 10_001, iter([0.004] * 10_001))
     assert times[-1] - times[0] == pytest.approx(10.0, abs=0.02)
 
 
 def test_a_stall_is_not_followed_by_a_burst() -> None:
-    pace = Pace(10)
-    assert [pace.wait(0.0), pace.wait(0.0)] == pytest.approx([0.0, 0.1])
+    pace = paced(10)
+    assert [pace.wait_s(0, 0.0), pace.wait_s(1, 0.0)] == pytest.approx([0.0, 0.1])
     stalled = 60.0
-    assert pace.wait(stalled) == 0.0
-    assert pace.wait(stalled) == pytest.approx(0.05), "a twentieth of a second is made up for, and no more"
-    assert pace.wait(stalled) == pytest.approx(0.15)
+    assert pace.wait_s(2, stalled) == 0.0
+    assert pace.wait_s(3, stalled) == pytest.approx(0.05), "a twentieth of a second is made up for, and no more"
+    assert pace.wait_s(4, stalled) == pytest.approx(0.15)
 
 
 @given(st.floats(0.1, 10_000), st.lists(st.floats(0, 2), min_size=2, max_size=200))
 def test_no_stretch_of_time_has_more_than_its_share(rate: float, delays: list[float]) -> None:
-    times = sent_at(Pace(rate), len(delays), iter(delays))
+    times = sent_at(paced(rate), len(delays), iter(delays))
     for first in range(len(times)):
         for last in range(first + 1, len(times)):
             # One more: that which has slept through the stall itself.

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from odradek.base.errors import ErrorCode, KafkaError
-from odradek.config.definition import INT, LIST, MEDIUM, ConfigDef, Key
+from odradek.base.errors import ConfigError, ErrorCode, KafkaError
+from odradek.config.definition import INT, LIST, MEDIUM, Config, ConfigDef, Key
 from odradek.metrics.telemetry import DEFAULT_INTERVAL_MS, SELECTORS, Subscription
 
-CLIENT_METRICS_CONFIG = ConfigDef(
-    (
-        Key("interval.ms", INT, "300000", MEDIUM, "Time between two pushes of a client's metrics, in ms."),
-        Key("match", LIST, "", MEDIUM, "Selects the clients that push metrics, as selector=pattern."),
-        Key("metrics", LIST, "", MEDIUM, "Name prefixes of the metrics that clients push."),
-    )
-)
+INTERVAL_MS = Key("interval.ms", INT, str(DEFAULT_INTERVAL_MS), MEDIUM, "Time between two pushes of a client's metrics, in ms.")
+MATCH = Key("match", LIST, "", MEDIUM, "Selects the clients that push metrics, as selector=pattern.")
+METRICS = Key("metrics", LIST, "", MEDIUM, "Name prefixes of the metrics that clients push.")
+CLIENT_METRICS_CONFIG = ConfigDef((INTERVAL_MS, MATCH, METRICS))
 
 SHORTEST_MS: Final = 100
 LONGEST_MS: Final = 3_600_000
@@ -34,24 +30,22 @@ def check_client_metrics(settings: Mapping[str, str]) -> None:
 
 def subscription_of(settings: Mapping[str, str]) -> Subscription:
     """Return the subscription of a resource. Raises KafkaError: INVALID_REQUEST out of bounds, INVALID_CONFIG for other invalid values."""
-    text = settings.get("interval.ms", str(DEFAULT_INTERVAL_MS)).strip()
-    if re.fullmatch(r"[+-]?[0-9]{1,10}", text) is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid value {text} for configuration interval.ms: Not a number of type INT")
-    if not SHORTEST_MS <= int(text) <= LONGEST_MS:
+    try:
+        config = Config(CLIENT_METRICS_CONFIG, CLIENT_METRICS_CONFIG.parse(settings))
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    interval_ms = config[INTERVAL_MS]
+    if not SHORTEST_MS <= interval_ms <= LONGEST_MS:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Invalid value {text} for interval.ms, interval must be between {SHORTEST_MS} and {LONGEST_MS} (1 hour)",
+            f"Invalid value {interval_ms} for interval.ms, interval must be between {SHORTEST_MS} and {LONGEST_MS} (1 hour)",
         )
-    return Subscription(int(text), frozenset(_items(settings.get("metrics", ""))), tuple(_selectors(settings.get("match", ""))))
+    return Subscription(interval_ms, frozenset(filter(None, config[METRICS])), tuple(_selectors(config[MATCH])))
 
 
-def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _selectors(text: str) -> Iterator[tuple[str, Callable[[str], bool]]]:
+def _selectors(items: Iterable[str]) -> Iterator[tuple[str, Callable[[str], bool]]]:
     found: dict[str, Callable[[str], bool]] = {}
-    for item in _items(text):
+    for item in filter(None, items):
         selector, equals, pattern = item.partition("=")
         selector, pattern = selector.strip(), pattern.strip()
         if not equals or "=" in pattern or selector not in SELECTORS:

@@ -33,9 +33,10 @@ from odradek.cli.perf.perf_options import (
     short_timeout_admin,
 )
 from odradek.cli.shared.client_command import connection_options_with
-from odradek.cli.shared.measuring import MEGABYTE, Pacer, Throughput, Window
+from odradek.cli.shared.measuring import MEGABYTE, Throughput, Window
 from odradek.cli.shared.output import Row, show
 from odradek.cli.shared.per_item import one_of
+from odradek.cli.shared.send_rate import Pace
 from odradek.client.metrics import MetricName
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
@@ -144,8 +145,8 @@ def command(
             producer.init_transactions()
         meter = Meter(warmup_records, (INTERVAL_MS if interval is None else interval) / 1000, on_window, time.perf_counter)
         try:
-            pacer = Pacer(throughput if throughput > 0 else None, meter.all.start_s)
-            _drive(producer, topic, _chunks(payloads, records, pacer, meter), meter, transaction_s)
+            pace = Pace(throughput if throughput > 0 else None, meter.all.start_s)
+            _drive(producer, topic, _chunks(payloads, records, pace, meter), meter, transaction_s)
         except KeyboardInterrupt:
             meter.take()
             _report(meter, form, None)
@@ -303,16 +304,16 @@ def _drive(producer: Producer, topic: str, chunks: Iterator[Chunk], meter: Meter
     meter.take()
 
 
-def _chunks(payloads: Payloads, records: int, pacer: Pacer, meter: Meter) -> Iterator[Chunk]:
+def _chunks(payloads: Payloads, records: int, pace: Pace, meter: Meter) -> Iterator[Chunk]:
     """Yield each chunk when it is due. Count the queued outcomes in between."""
     most = 1
     while meter.sent < records:
         meter.take()
         now = meter.clock()
-        due = min(pacer.due(meter.sent, now), records - meter.sent, most)
+        due = min(pace.due(meter.sent, now), records - meter.sent, most)
         if not due:
             # Sleep for a millisecond at least; at higher rates several records are due after a sleep.
-            time.sleep(min(max(pacer.wait_s(meter.sent, now), _SHORTEST_SLEEP_S), _LONGEST_SLEEP_S))
+            time.sleep(min(max(pace.wait_s(meter.sent, now), _SHORTEST_SLEEP_S), _LONGEST_SLEEP_S))
             continue
         count, sent_s = meter.begin(due)
         values = payloads(meter.sent, count)

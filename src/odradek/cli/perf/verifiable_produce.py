@@ -13,7 +13,7 @@ from odradek.base.errors import OdradekError
 from odradek.cli.perf.events import java_class, print_event
 from odradek.cli.perf.perf_options import measured_settings
 from odradek.cli.shared.client_command import connection_options_with
-from odradek.cli.shared.measuring import Pacer
+from odradek.cli.shared.send_rate import Pace
 from odradek.cli.shared.signals import Stop, stoppable
 from odradek.client.producer.blocking import Producer
 from odradek.client.types import RecordMetadata
@@ -88,12 +88,12 @@ def command(
         writing = Writing(producer, topic, outcomes)
         print_event("startup_complete")
         with suppress(Stop):
-            pacer = Pacer(throughput if throughput > 0 else None, time.monotonic())
+            pace = Pace(throughput if throughput > 0 else None, time.monotonic())
             timestamp = create_time
             while writing.sent != records and not stopping.signal:
                 writing.print_outcomes()
-                if not pacer.due(writing.sent, now := time.monotonic()):
-                    writing.print_outcomes(min(pacer.wait_s(writing.sent, now), _LONGEST_WAIT_S))
+                if not pace.due(writing.sent, now := time.monotonic()):
+                    writing.print_outcomes(min(pace.wait_s(writing.sent, now), _LONGEST_WAIT_S))
                     continue
                 number = writing.sent
                 key = None if keys is None else str(number % keys)

@@ -18,6 +18,8 @@ from odradek.client.producer.futures import RecordFuture
 _CHUNK: Final = 10_000
 _CHECKED: Final = 1_000
 """Smallest number of pending records that are looked through for acknowledgements."""
+_CATCH_UP_S: Final = 0.05
+"""Seconds of delay that are caught up, because a sleep may last too long."""
 
 
 class Sending(NamedTuple):
@@ -41,7 +43,9 @@ class Sink:
         self._partition = partition
         self._shape = shape
         self._sync = sending.sync
-        self._pace = Pace(sending.rate) if sending.rate is not None else None
+        self._pace = Pace(sending.rate, catch_up_s=_CATCH_UP_S) if sending.rate is not None else None
+        self._paced = 0
+        """Number of records that were sent at the pace."""
         self._transaction_size = sending.transaction_size
         self._in_transaction = 0
         self._meter = meter
@@ -82,8 +86,10 @@ class Sink:
         self._check_at = _CHECKED
 
     def _send(self, line: Line) -> None:
-        if self._pace is not None and (pause := self._pace.wait(time.monotonic())):
-            time.sleep(pause)
+        if self._pace is not None:
+            if pause := self._pace.wait_s(self._paced, time.monotonic()):
+                time.sleep(pause)
+            self._paced += 1
         future = self._producer.send(
             self._topic,
             line.value,

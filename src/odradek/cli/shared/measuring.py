@@ -1,8 +1,7 @@
-"""Measurements of the `perf` commands: latencies, throughput in windows, and a pace. Pure: times are arguments."""
+"""Measurements of the `perf` commands: latencies, and throughput in windows. Pure: times are arguments."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -90,22 +89,3 @@ class Throughput:
         self._number += 1
         self._open(now_s)
         return ended
-
-
-class Pacer:
-    """Pace of a sender: number of due records, and time until the next. Late records are due at once, so the average rate is kept."""
-
-    def __init__(self, rate: float | None, start_s: float) -> None:
-        """Start the pace at `start_s` (seconds). `rate` is records per second, None for no limit."""
-        self._rate = rate
-        self._start_s = start_s
-
-    def due(self, sent: int, now_s: float) -> int:
-        """Return how many records may be sent at `now_s`, after `sent` records. The first record is due at the start."""
-        if self._rate is None:
-            return sys.maxsize
-        return max(int((now_s - self._start_s) * self._rate) + 1 - sent, 0)
-
-    def wait_s(self, sent: int, now_s: float) -> float:
-        """Return the seconds from `now_s` until the next record is due, after `sent` records."""
-        return 0.0 if self._rate is None else max(self._start_s + sent / self._rate - now_s, 0.0)

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-_MAX_CATCH_UP_S: Final = 0.05
-"""Seconds of delay that are caught up, because a sleep may last too long. After a longer stall catching up would be a burst."""
+import sys
+from math import inf
 
 
 class Pace:
-    """Even pace of `per_second` records. The caller passes the times, in seconds of any monotonic clock."""
+    """Even pace of `rate` records per second, None for no limit. Times are seconds of any monotonic clock.
 
-    def __init__(self, per_second: float) -> None:
-        self._interval = 1 / per_second
-        self._next: float | None = None
+    Late records are due at once, so the average rate is kept, but no more records than `catch_up_s` seconds have: after a longer stall the
+    others would be a burst.
+    """
 
-    def wait(self, now: float) -> float:
-        """Return the seconds from `now` until the next record is due, and count that record as sent."""
-        due = now if self._next is None else max(self._next, now - _MAX_CATCH_UP_S)
-        self._next = due + self._interval
-        return max(due - now, 0.0)
+    def __init__(self, rate: float | None, start_s: float | None = None, *, catch_up_s: float = inf) -> None:
+        """Start the pace at `start_s`, by default at the first call."""
+        self._rate = rate
+        self._start_s = start_s
+        self._catch_up_s = catch_up_s
+
+    def due(self, sent: int, now_s: float) -> int:
+        """Return how many records may be sent at `now_s`, after `sent` records. The first record is due at the start."""
+        if self._rate is None:
+            return sys.maxsize
+        return max(int((now_s - self._start(sent / self._rate, now_s)) * self._rate) + 1 - sent, 0)
+
+    def wait_s(self, sent: int, now_s: float) -> float:
+        """Return the seconds from `now_s` until the next record is due, after `sent` records."""
+        if self._rate is None:
+            return 0.0
+        return max(self._start(sent / self._rate, now_s) + sent / self._rate - now_s, 0.0)
+
+    def _start(self, passed_s: float, now_s: float) -> float:
+        """Return the start, moved so far that the record due `passed_s` after it is at most `catch_up_s` late."""
+        start_s = now_s if self._start_s is None else self._start_s
+        self._start_s = max(start_s, now_s - self._catch_up_s - passed_s)
+        return self._start_s
