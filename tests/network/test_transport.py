@@ -158,6 +158,7 @@ def test_an_answer_that_lies_in_the_socket_of_a_process_that_stood_still_is_in_t
             clock.turn()
         receive(connection, response(number, b"late"))
         assert bytes(late.result()) == b"late"
+        clock.turn()
     last = connection.send(HEARTBEAT, 0, [b"2"], timeout_s=5)
     clock.advance_s(4.9)
     assert not wire.closed

@@ -9,8 +9,8 @@ from math import inf
 class Pace:
     """Even pace of `rate` records per second, None for no limit. Times are seconds of any monotonic clock.
 
-    Late records are due at once, so the average rate is kept, but no more records than `catch_up_s` seconds have: after a longer stall the
-    others would be a burst.
+    Late records are due at once, so the average rate is kept. At most `catch_up_s` seconds are caught up, because a longer stall would end
+    in a burst.
     """
 
     def __init__(self, rate: float | None, start_s: float | None = None, *, catch_up_s: float = inf) -> None:
