@@ -32,7 +32,6 @@ EXCEPTIONS = {
     "client/core/membership_classic.py:ClassicMembership": 487,
     "client/core/sender.py:Sender": 454,
     "client/producer/engine.py:ProducerEngine": 467,
-    "records/_columns.py:Columns.fill": 81,
 }
 
 COMPLEX: set[str] = set()

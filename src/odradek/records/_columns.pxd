@@ -22,6 +22,8 @@ cpdef tuple measure(
     long long max_offset, bint with_headers
 )
 
+cdef inline long long _microseconds(long long timestamp) noexcept nogil
+
 cdef class Columns:
     cdef readonly long long rows
     cdef readonly long long key_nulls
@@ -57,7 +59,7 @@ cdef class Columns:
         key_ends="int[::1]", value_ends="int[::1]", key_validity="unsigned char[::1]", value_validity="unsigned char[::1]",
         row="Py_ssize_t", key_at="Py_ssize_t", value_at="Py_ssize_t", kind="int", index="long long", delta="long long",
         offset_delta="long long", key_start="Py_ssize_t", key_size="long long", value_start="Py_ssize_t", value_size="long long",
-        headers_at="Py_ssize_t", header_count="long long", offset="long long", timestamp="long long",
+        headers_at="Py_ssize_t", header_count="long long", offset="long long",
     )
     cpdef int fill(
         self, const unsigned char[::1] view, Py_ssize_t position, Py_ssize_t end, long long count, long long base_offset,

@@ -63,6 +63,17 @@ def measure(
     return WALK_OK, rows, key_bytes, value_bytes, headers, header_key_bytes, header_value_bytes
 
 
+def _microseconds(timestamp: int) -> int:
+    """Return a timestamp (ms, wrapped to 64 bits) in microseconds, or the largest or smallest that fits into 64 bits."""
+    if timestamp > _MAX64 or timestamp < _MIN64:
+        timestamp = _frames.wrap64(timestamp)
+    if timestamp > _MAX_MICROSECONDS_AS_MS:
+        timestamp = _MAX_MICROSECONDS_AS_MS
+    elif timestamp < _MIN_MICROSECONDS_AS_MS:
+        timestamp = _MIN_MICROSECONDS_AS_MS
+    return timestamp * 1000
+
+
 class Columns:
     """Arrow buffers of a record batch, filled from record bytes. Sizes come from `measure`; records beyond them are refused, never written.
 
@@ -141,8 +152,7 @@ class Columns:
     ) -> int:
         """Add the records with offsets in [min_offset, max_offset); return WALK_*.
 
-        With `log_append_time`, `base_timestamp` is the timestamp of every record. Timestamps (ms) that do not fit into microseconds become
-        the largest or smallest that do.
+        With `log_append_time`, `base_timestamp` (ms) is the timestamp of every record.
         """
         if position < 0 or end > len(view) or position > end:
             return WALK_MALFORMED
@@ -156,9 +166,7 @@ class Columns:
         value_ends = self._value_ends
         key_validity = self._key_validity
         value_validity = self._value_validity
-        row = self.rows
-        key_at = self._key_at
-        value_at = self._value_at
+        row, key_at, value_at = self.rows, self._key_at, self._value_at
         kind = 1 if log_append_time else 0
         index = 0
         while index < count:
@@ -173,17 +181,8 @@ class Columns:
                 continue
             if row >= self._capacity or key_size > len(keys) - key_at or value_size > len(values) - value_at:
                 return WALK_MALFORMED
-            timestamp = base_timestamp
-            if not log_append_time:
-                timestamp = base_timestamp + delta
-                if timestamp > _MAX64 or timestamp < _MIN64:
-                    timestamp = _frames.wrap64(timestamp)
-            if timestamp > _MAX_MICROSECONDS_AS_MS:
-                timestamp = _MAX_MICROSECONDS_AS_MS
-            elif timestamp < _MIN_MICROSECONDS_AS_MS:
-                timestamp = _MIN_MICROSECONDS_AS_MS
             offsets[row] = offset
-            timestamps[row] = timestamp * 1000
+            timestamps[row] = _microseconds(base_timestamp if log_append_time else base_timestamp + delta)
             types[row] = kind
             if key_size < 0:
                 self.key_nulls += 1
@@ -204,9 +203,7 @@ class Columns:
             row += 1
             if self._with_headers and self._fill_headers(data, headers_at, position, header_count, row):
                 return WALK_MALFORMED
-        self.rows = row
-        self._key_at = key_at
-        self._value_at = value_at
+        self.rows, self._key_at, self._value_at = row, key_at, value_at
         return WALK_OK if position == end else WALK_TRAILING
 
     def _fill_headers(self, data: memoryview, position: int, end: int, count: int, row: int) -> int:
