@@ -11,7 +11,14 @@ import odradek.client
 from odradek.base.errors import ConfigError
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.settings.common_keys import CALLABLES, COMMON_KEYS, SPELLINGS
-from odradek.client.settings.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SERVED_YET, PRODUCER_CONFIG, ClientConfig, settings_of_admin
+from odradek.client.settings.config import (
+    ADMIN_CONFIG,
+    CONSUMER_CONFIG,
+    NOT_SUPPORTED_YET,
+    PRODUCER_CONFIG,
+    ClientConfig,
+    settings_of_admin,
+)
 from odradek.client.settings.document import KAFKAS, document
 from odradek.config.definition import ConfigDef
 
@@ -166,8 +173,8 @@ JAVAS = [
 
 def test_every_key_of_java_is_read_or_refused() -> None:
     known = {key.name for definition in DEFINITIONS for key in definition}
-    assert set(JAVAS) <= known | set(NOT_SERVED_YET)
-    assert not known & set(NOT_SERVED_YET), "a key is read or refused, not both"
+    assert set(JAVAS) <= known | set(NOT_SUPPORTED_YET)
+    assert not known & set(NOT_SUPPORTED_YET), "a key is read or refused, not both"
 
 
 def test_every_key_that_is_read_has_a_reader() -> None:
@@ -183,11 +190,11 @@ def test_every_key_that_is_read_has_a_reader() -> None:
             assert key.name in derived or constant in constants or f'"{key.name}"' in text, f"nobody reads {key.name}"
 
 
-@pytest.mark.parametrize("name", sorted(NOT_SERVED_YET))
+@pytest.mark.parametrize("name", sorted(NOT_SUPPORTED_YET))
 @pytest.mark.parametrize("definition", DEFINITIONS)
 def test_a_refusal_names_the_key_and_the_reason(definition: ConfigDef, name: str) -> None:
     for settings in ({name: "x"}, {name.replace(".", "_"): "x"}):
-        with pytest.raises(ConfigError, match=re.escape(f"Configuration {name} is refused: {NOT_SERVED_YET[name]}")):
+        with pytest.raises(ConfigError, match=re.escape(f"Configuration {name} is refused: {NOT_SUPPORTED_YET[name]}")):
             ClientConfig(definition, settings)
 
 

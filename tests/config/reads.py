@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 KEYS = "odradek.config.keys."
-NOT_USES = frozenset({"describe.py", "deviations.py", "document.py", "dynamic.py", "rules.py", "unserved.py", "without_effect.py"})
+NOT_USES = frozenset({"describe.py", "deviations.py", "document.py", "dynamic.py", "rules.py", "unsupported.py", "without_effect.py"})
 """Modules of `config` that show, check or list keys."""
 ELSEWHERE = frozenset({"client", "spark", "cli", "testing", "protocol"})
 """Packages that have configurations of their own, or none."""

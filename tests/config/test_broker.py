@@ -10,7 +10,7 @@ from odradek.config.describe import BrokerLayers, describe_broker, describe_topi
 from odradek.config.listeners import Endpoint
 from odradek.config.properties import parse_properties
 from odradek.config.topic import SYNONYMS, TOPIC_CONFIG, TopicConfig
-from odradek.config.unserved import UNSERVED, UNSERVED_TOPIC
+from odradek.config.unsupported import UNSUPPORTED, UNSUPPORTED_TOPIC
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_every_default_passes_its_own_validator() -> None:
 
 
 def test_the_table_of_what_is_not_served_names_keys() -> None:
-    assert [key for key in UNSERVED if key not in BROKER_CONFIG and key != "broker.id.generation.enable"] == []
-    assert [key for key in UNSERVED_TOPIC if key not in TOPIC_CONFIG] == []
+    assert [key for key in UNSUPPORTED if key not in BROKER_CONFIG and key != "broker.id.generation.enable"] == []
+    assert [key for key in UNSUPPORTED_TOPIC if key not in TOPIC_CONFIG] == []
     for key, synonyms in SYNONYMS.items():
         assert key in TOPIC_CONFIG
         assert all(name in BROKER_CONFIG for name, _ in synonyms)

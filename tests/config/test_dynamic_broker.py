@@ -16,7 +16,7 @@ from odradek.config.keys.cluster import NUM_PARTITIONS
 from odradek.config.keys.log import LOG_RETENTION_MS, MESSAGE_MAX_BYTES
 from odradek.config.keys.network import MAX_CONNECTIONS
 from odradek.config.topic import SOURCE_DYNAMIC_BROKER, SYNONYMS
-from odradek.config.unserved import UNSERVED
+from odradek.config.unsupported import UNSUPPORTED
 from odradek.server.upkeep.reconfiguration import acceptor_limits
 from tests.config.reads import modules, used_keys
 
@@ -272,7 +272,7 @@ def test_every_key_that_may_be_set_at_run_time_is_followed() -> None:
     accepted = {key for key in DYNAMIC_KEYS if key in BROKER_CONFIG and without_effect_at_run_time(key) is None}
     used = used_keys(modules(Path(odradek.__file__).parent), accepted)
     # What the providers of references are is asked before there is a configuration (odradek.providers).
-    assert accepted - topic_keys - used.keys() - UNSERVED.keys() - {"config.providers"} == set()
+    assert accepted - topic_keys - used.keys() - UNSUPPORTED.keys() - {"config.providers"} == set()
     assert {key.name for key in THREAD_COUNTS} <= DYNAMIC_KEYS
 
 

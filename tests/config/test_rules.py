@@ -20,7 +20,7 @@ from odradek.config.keys.topics import RETENTION_MS
 from odradek.config.listeners import Endpoint
 from odradek.config.properties import parse_properties
 from odradek.config.topic import TopicConfig, check_topic_overrides, effective_topic_value
-from odradek.config.unserved import check_served_topic
+from odradek.config.unsupported import check_supported_topic
 
 BOTH = "PLAINTEXT://h:9092,CONTROLLER://h:9093"
 ALONE = {"process.roles": "controller", "node.id": "1", "controller.listener.names": "CONTROLLER", "listeners": "CONTROLLER://h:9093"}
@@ -284,7 +284,7 @@ def test_throttled_replicas_are_pairs_or_all(side: str) -> None:
 
 
 def test_what_is_off_may_be_written_in_any_case_and_no_password_is_told() -> None:
-    check_served_topic({"remote.storage.enable": " FALSE"})
+    check_supported_topic({"remote.storage.enable": " FALSE"})
     with pytest.raises(ConfigError, match=r"sasl\.jaas\.config has no effect") as caught:
         standalone_config({"sasl.jaas.config": "hunter2"})
     assert "hunter2" not in str(caught.value)

@@ -14,7 +14,7 @@ from odradek.config.describe import BrokerLayers, describe_topic
 from odradek.config.document import document
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.topic import SYNONYMS, TOPIC_CONFIG, check_topic_overrides
-from odradek.config.unserved import UNSERVED, UNSERVED_SECURITY, UNSERVED_TOPIC
+from odradek.config.unsupported import UNSUPPORTED, UNSUPPORTED_SECURITY, UNSUPPORTED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON, TopicWarnings, ineffective
 from tests.config.reads import module, modules, used_keys
 
@@ -34,21 +34,21 @@ def used() -> Mapping[str, set[str]]:
 
 def test_every_broker_key_is_used_refused_or_listed(used: Mapping[str, set[str]]) -> None:
     topic_synonyms = {synonym for name, synonyms in SYNONYMS.items() if name in used for synonym, _ in synonyms}
-    accounted = WITHOUT_EFFECT.keys() | UNSERVED.keys() | topic_synonyms | NOT_READ_BY_NAME | used.keys()
-    security = tuple(UNSERVED_SECURITY)
+    accounted = WITHOUT_EFFECT.keys() | UNSUPPORTED.keys() | topic_synonyms | NOT_READ_BY_NAME | used.keys()
+    security = tuple(UNSUPPORTED_SECURITY)
     assert [key.name for key in BROKER_CONFIG if key.name not in accounted and not key.name.startswith(security)] == []
 
 
 def test_every_topic_key_is_used_refused_or_listed(used: Mapping[str, set[str]]) -> None:
-    accounted = TOPIC_WITHOUT_EFFECT.keys() | UNSERVED_TOPIC.keys() | used.keys()
+    accounted = TOPIC_WITHOUT_EFFECT.keys() | UNSUPPORTED_TOPIC.keys() | used.keys()
     assert [key.name for key in TOPIC_CONFIG if key.name not in accounted] == []
 
 
 def test_what_is_listed_exists_and_is_used_nowhere(used: Mapping[str, set[str]]) -> None:
-    assert [name for name in WITHOUT_EFFECT if name not in BROKER_CONFIG or name in UNSERVED] == []
+    assert [name for name in WITHOUT_EFFECT if name not in BROKER_CONFIG or name in UNSUPPORTED] == []
     assert {name: used[name] for name in WITHOUT_EFFECT if name in used and name not in ONLY_ON_REQUEST} == {}
     assert {path for name in ONLY_ON_REQUEST & used.keys() for path in used[name]} == {"handlers/admin/auto_creation.py"}
-    assert [name for name in TOPIC_WITHOUT_EFFECT if name not in TOPIC_CONFIG or name in UNSERVED_TOPIC or name in used] == []
+    assert [name for name in TOPIC_WITHOUT_EFFECT if name not in TOPIC_CONFIG or name in UNSUPPORTED_TOPIC or name in used] == []
     assert sum(len(names) for names in WITHOUT_EFFECT_BY_REASON.values()) == len(WITHOUT_EFFECT)
 
 

@@ -26,7 +26,7 @@ from tests.controller.kraft_cluster import set_config
 
 LIBS = os.environ.get("ODRADEK_JVM_LIBS") or str(Path(__file__).parents[2] / ".cache" / "jvm" / "libs")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-UNSERVED = ("share.version", "streams.version")
+UNSUPPORTED = ("share.version", "streams.version")
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
@@ -88,7 +88,7 @@ def shape(path: Path) -> list[tuple[object, ...]]:
 def test_format_writes_the_files_that_storage_tool_writes(tmp_path: Path, static: bool) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     values = settings(theirs, static=static)
-    features = [argument for name in UNSERVED for argument in ("--feature", f"{name}=0")]
+    features = [argument for name in UNSUPPORTED for argument in ("--feature", f"{name}=0")]
     flags = [] if static else ["--standalone"]
     file = properties_file(tmp_path / "server.properties", values)
     run = java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", file, *flags, *features)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from odradek.config.deviations import OWN_DEFAULTS
 from odradek.config.dynamic import DYNAMIC_KEYS, without_effect_at_run_time
 from odradek.config.keys import odradek_only
-from odradek.config.unserved import UNSERVED, UNSERVED_PREFIXES, UNSERVED_SECURITY, UNSERVED_TOPIC
+from odradek.config.unsupported import UNSUPPORTED, UNSUPPORTED_PREFIXES, UNSUPPORTED_SECURITY, UNSUPPORTED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON
 
 _HEAD = """# Configuration
@@ -97,11 +97,11 @@ def _own() -> Iterator[str]:
 
 def _refused() -> Iterator[str]:
     yield _REFUSED
-    for title, keys in (("Broker key", UNSERVED), ("Topic key", UNSERVED_TOPIC)):
+    for title, keys in (("Broker key", UNSUPPORTED), ("Topic key", UNSUPPORTED_TOPIC)):
         rows = ((f"`{name}`", _values(allowed), feature) for name, (allowed, feature) in sorted(keys.items()))
         yield from _table((title, "Allowed", "Missing feature"), rows)
-    prefixes = [(f"`{prefix}*`", "the default", feature) for prefix, feature in UNSERVED_SECURITY.items()]
-    prefixes += [(f"`{prefix}*`", "", feature) for prefix, feature in UNSERVED_PREFIXES.items()]
+    prefixes = [(f"`{prefix}*`", "the default", feature) for prefix, feature in UNSUPPORTED_SECURITY.items()]
+    prefixes += [(f"`{prefix}*`", "", feature) for prefix, feature in UNSUPPORTED_PREFIXES.items()]
     yield from _table(("Keys that begin with", "Allowed", "Missing feature"), sorted(prefixes))
 
 
@@ -126,8 +126,8 @@ def _at_run_time() -> Iterator[str]:
         reason = without_effect_at_run_time(name)
         if reason is not None:
             ineffective.setdefault(reason, []).append(f"`{name}`")
-        elif name in UNSERVED:
-            refused.append((f"`{name}`", f"needs {UNSERVED[name][1]}"))
+        elif name in UNSUPPORTED:
+            refused.append((f"`{name}`", f"needs {UNSUPPORTED[name][1]}"))
         else:
             followed.append(f"`{name}`")
     yield ",\n".join(followed) + ".\n"

@@ -2,7 +2,7 @@
 
 Every key that JVM Kafka accepts at run time is accepted: kept in the metadata and shown by DescribeConfigs. If the key has no effect here,
 each broker logs a warning (`without_effect_at_run_time`). Scripts and tests of clients set such keys. Only a value that would replace a
-part of the broker by a Java class (`unserved.UNSERVED`) is refused.
+part of the broker by a Java class (`unsupported.UNSUPPORTED`) is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.config.keys.network import BACKGROUND_THREADS, NUM_IO_THREADS, NUM_
 from odradek.config.keys.replication import NUM_REPLICA_FETCHERS
 from odradek.config.listener_settings import LISTENER_PREFIX, MECHANISM_KEYS, ListenerSetting, parse_listener_key
 from odradek.config.policies import is_of_plugins
-from odradek.config.unserved import UNSERVED_PREFIXES, UNSERVED_SECURITY
+from odradek.config.unsupported import UNSUPPORTED_PREFIXES, UNSUPPORTED_SECURITY
 from odradek.config.without_effect import WITHOUT_EFFECT
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def is_only_kept(name: str) -> bool:
     from odradek.config.broker import BROKER_CONFIG
 
     if name in BROKER_CONFIG:
-        return name == _JAAS_CONFIG or name.startswith(tuple(UNSERVED_SECURITY))
+        return name == _JAAS_CONFIG or name.startswith(tuple(UNSUPPORTED_SECURITY))
     return not (name in NEVER_IN_A_FILE or name.startswith(LISTENER_PREFIX) or is_of_plugins(name))
 
 
@@ -203,7 +203,7 @@ def without_effect_at_run_time(name: str) -> str | None:
     """Return the reason why a key set at run time has no effect; None when it has an effect, or may not be set."""
     setting = parse_listener_key(name)
     name = name if setting is None else setting.key
-    for beginning, feature in {**UNSERVED_SECURITY, **UNSERVED_PREFIXES}.items():
+    for beginning, feature in {**UNSUPPORTED_SECURITY, **UNSUPPORTED_PREFIXES}.items():
         if name.startswith(beginning):
             return f"{feature} is not supported yet"
     if setting is None and is_only_kept(name):

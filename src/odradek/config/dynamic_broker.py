@@ -29,7 +29,7 @@ from odradek.config.dynamic import (
 from odradek.config.listener_settings import own_value, parse_listener_key, parse_setting
 from odradek.config.references import AUTOMATIC, PROVIDERS, Resolved, has_reference, is_of_providers, is_provider_setting
 from odradek.config.topic import TopicConfig, override_problem, topic_defaults
-from odradek.config.unserved import check_served_setting
+from odradek.config.unsupported import check_supported_setting
 
 _TOPIC_CONFIGS_KEPT = 1024
 
@@ -312,7 +312,7 @@ def check_setting(name: str, text: str, *, follows: bool = False) -> None:
         check_listener_setting(name, setting)
         if not elsewhere:
             parse_setting(name, setting.key, text)
-            check_served_setting(name, text)
+            check_supported_setting(name, text)
         return
     if name not in BROKER_CONFIG:
         return
@@ -321,7 +321,7 @@ def check_setting(name: str, text: str, *, follows: bool = False) -> None:
     if not elsewhere:
         BROKER_CONFIG[name].parse(text)
         if not is_only_kept(name):
-            check_served_setting(name, text)
+            check_supported_setting(name, text)
 
 
 def _ineffective(before: Mapping[str, str], after: Mapping[str, str], whose: str) -> list[str]:

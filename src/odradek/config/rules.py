@@ -57,7 +57,7 @@ from odradek.config.keys.security import AUTHORIZER_CLASS_NAME, EARLY_START_LIST
 from odradek.config.listener_settings import check_listener_settings, parse_listener_key
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.config.policies import is_of_plugins
-from odradek.config.unserved import check_served, unserved_prefix
+from odradek.config.unsupported import check_supported, unsupported_prefix
 from odradek.security.principal import parse_super_users
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def check_names(names: Iterable[str]) -> None:
     for name in names:
         if name in BROKER_CONFIG or is_of_plugins(name) or parse_listener_key(name) is not None:
             continue
-        feature = unserved_prefix(name)
+        feature = unsupported_prefix(name)
         if feature == "ZooKeeper":
             raise ConfigError(f"{name}: Kafka 4.0 removed ZooKeeper; leave the key out")
         if feature is not None:
@@ -96,7 +96,7 @@ def check(config: BrokerConfig) -> None:
     if config.is_set(BROKER_ID) and config.is_set(NODE_ID) and config[BROKER_ID] != config[NODE_ID]:
         raise ConfigError("broker.id must be the same as node.id where both are set")
     check_listener_settings(config)
-    check_served(config)
+    check_supported(config)
     _check_listener_names(config)
     _check_sasl(config)
     if config.is_controller:

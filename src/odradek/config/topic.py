@@ -235,7 +235,7 @@ def override_problem(name: str, text: str) -> str | None:
 
 def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
     """Raise ConfigError for overrides that are unknown, invalid, contradictory or not supported (LogConfig.validate)."""
-    from odradek.config.unserved import check_served_topic
+    from odradek.config.unsupported import check_supported_topic
 
     for name in overrides:
         if name not in TOPIC_CONFIG:
@@ -246,7 +246,7 @@ def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | N
             f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
             f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
         )
-    check_served_topic(overrides)
+    check_supported_topic(overrides)
 
 
 def topic_defaults(broker: BrokerConfig | None) -> dict[str, ConfigValue]:

@@ -1,6 +1,6 @@
 """Keys that are accepted and have no effect, each with the reason; the operator gets one warning for each.
 
-A key whose effect an operator must be able to rely on (security, tiered storage, quotas) is refused instead: `config.unserved`.
+A key whose effect an operator must be able to rely on (security, tiered storage, quotas) is refused instead: `config.unsupported`.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Listener:
         self.closed = False
         """Whether new connections are closed at once (`Acceptor.close_listeners`)."""
         self.quiet = False
-        """Whether received requests are left unserved (`Acceptor.quiesce`)."""
+        """Whether received requests are no longer served (`Acceptor.quiesce`)."""
         self.tls = tls
         """TLS of new connections, read for each; a change does not affect open connections."""
 

@@ -284,7 +284,7 @@ class _Balanced:
         insort(self._in_order, (len(mine), member_id))
 
     def _most(self, member_id: str) -> int:
-        """Return how many partitions the member could have."""
+        """Return the number of partitions of all topics that the member subscribes to."""
         return sum(len(self._topics[name]) for name in self._wanted[member_id])
 
     def _leave_out_the_fixed(self) -> None:

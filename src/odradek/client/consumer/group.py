@@ -155,7 +155,7 @@ class GroupDriver:
             self._finish()
 
     async def _prepare(self, work: Work, deadline_s: float) -> bool:
-        """Do the part of the work that comes before the listener; return False if it is not done in time."""
+        """Do the part of the work that precedes the listener's call; return False if it is not done by the deadline."""
         if isinstance(work, Take):
             self._cluster.metadata.want(partition.topic for partition in work.partitions)
             self._reader.reassign(work.partitions)

@@ -54,7 +54,7 @@ ADMIN_CONFIG = ConfigDef(COMMON_KEYS, ADMIN_KEYS)
 
 _SHARE = "share groups are not supported by this client"
 
-NOT_SERVED_YET: dict[str, str] = {
+NOT_SUPPORTED_YET: dict[str, str] = {
     **REFUSED,
     "internal.leave.group.on.close": "it is an internal key; close(leave_group=False) closes a consumer that stays in its group",
     "internal.throw.on.fetch.stable.offset.unsupported": "it is an internal key",
@@ -205,6 +205,6 @@ def check_known(definition: ConfigDef, name: str) -> None:
     """Raise ConfigError for an unknown key; the message tells keys that only Kafka's clients have."""
     if name in definition or (PROVIDERS in definition and is_provider_setting(name)):
         return
-    if name in NOT_SERVED_YET:
-        raise ConfigError(f"Configuration {name} is refused: {NOT_SERVED_YET[name]}")
+    if name in NOT_SUPPORTED_YET:
+        raise ConfigError(f"Configuration {name} is refused: {NOT_SUPPORTED_YET[name]}")
     raise ConfigError(f"Unknown configuration key {name}")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from odradek.client.settings.common_keys import COMMON_KEYS, SPELLINGS
-from odradek.client.settings.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SERVED_YET, PRODUCER_CONFIG
+from odradek.client.settings.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SUPPORTED_YET, PRODUCER_CONFIG
 from odradek.config.definition import ConfigDef, ConfigValue, Key
 
 _HEAD = """# Configuration of the clients
@@ -94,7 +94,7 @@ def _spellings() -> Iterator[str]:
 def _refused() -> Iterator[str]:
     yield _REFUSED
     by_reason: dict[str, list[str]] = {}
-    for name, reason in sorted(NOT_SERVED_YET.items()):
+    for name, reason in sorted(NOT_SUPPORTED_YET.items()):
         by_reason.setdefault(reason, []).append(f"`{name}`")
     yield from _table(("Keys", "Why"), ((", ".join(names), reason) for reason, names in by_reason.items()))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
 """Keys of the APIs that may come in an envelope."""
-UNSERVED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER in api.listeners]).difference(
+UNSUPPORTED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER in api.listeners]).difference(
     int(api.api_key) for api in APIS if api.is_served_on(CONTROLLER)
 )
 """Keys of APIs of Kafka's controllers that this controller does not support yet."""
@@ -47,7 +47,7 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address in the envelope is not an IP address") from None
     try:
         header, _ = decode_request_header(request.request_data)
-        if header.api_key in UNSERVED:
+        if header.api_key in UNSUPPORTED:
             raise ProtocolError(f"API key {header.api_key} is not supported")
         if header.api_key not in FORWARDED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} must not be sent in an envelope")

@@ -25,9 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogDirectories:
-    """Link between the log manager, which notices changes, and the parts that must know. `replica_manager` and `registrar` are set when
-    they exist.
-    """
+    """Reporter of failed and cordoned log directories: from the log manager to the replica manager and the registrar, once set."""
 
     def __init__(
         self, config: DynamicBrokerConfig, log_manager: LogManager, ids: Mapping[str, UUID], fatal: Callable[[BaseException], object]

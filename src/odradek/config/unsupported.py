@@ -16,7 +16,7 @@ from odradek.config.policies import is_of_plugins
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
 
-UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
+UNSUPPORTED: dict[str, tuple[tuple[str, ...], str]] = {
     "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum automatically"),
@@ -40,7 +40,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """(values that need no missing feature, missing feature) by key."""
 
-UNSERVED_SECURITY: dict[str, str] = {
+UNSUPPORTED_SECURITY: dict[str, str] = {
     "sasl.client.callback.handler.class": "callback handlers of Java",
     "sasl.kerberos.kinit.cmd": "an external process that renews tickets",
     "sasl.login.callback.": "callback handlers of Java",
@@ -54,42 +54,42 @@ UNSERVED_SECURITY: dict[str, str] = {
 }
 """Missing feature by beginning of a key; such a key may be given only with its default."""
 
-UNSERVED_PREFIXES: dict[str, str] = {
+UNSUPPORTED_PREFIXES: dict[str, str] = {
     "rlmm.config.": "tiered storage",
     "rsm.config.": "tiered storage",
     "zookeeper.": "ZooKeeper",
 }
 """Missing feature by beginning of a key."""
 
-UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
+UNSUPPORTED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
     "remote.storage.enable": (("false",), "tiered storage"),
     "remote.log.copy.disable": (("false",), "tiered storage"),
     "remote.log.delete.on.disable": (("false",), "tiered storage"),
 }
-"""Topic keys, in the form of `UNSERVED`."""
+"""Topic keys, in the form of `UNSUPPORTED`."""
 
 SERVED_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 """Security protocols that a listener may have."""
 
 
-def unserved_prefix(name: str) -> str | None:
+def unsupported_prefix(name: str) -> str | None:
     """Return the missing feature for a key that begins with one of the prefixes."""
-    for prefix, feature in UNSERVED_PREFIXES.items():
+    for prefix, feature in UNSUPPORTED_PREFIXES.items():
         if name.startswith(prefix):
             return feature
     return None
 
 
-def check_served(config: BrokerConfig) -> None:
+def check_supported(config: BrokerConfig) -> None:
     """Raise ConfigError for the first key whose value needs a feature that is not supported yet."""
     for name, text in config.given.items():
-        check_served_setting(name, text)
+        check_supported_setting(name, text)
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SERVED_PROTOCOLS:
             raise ConfigError(f"listeners: {endpoint} is a {endpoint.security_protocol} listener, which is not supported")
 
 
-def check_served_setting(name: str, text: str) -> None:
+def check_supported_setting(name: str, text: str) -> None:
     """Raise ConfigError when the value of a broker's or listener's key needs a feature that is not supported yet."""
     from odradek.config.broker import BROKER_CONFIG
 
@@ -105,19 +105,19 @@ def check_served_setting(name: str, text: str) -> None:
 
 def _missing(key: Key[ConfigValue], text: str) -> str | None:
     """Return the feature that the value needs and that is not supported yet."""
-    if key.name in UNSERVED:
-        allowed, feature = UNSERVED[key.name]
+    if key.name in UNSUPPORTED:
+        allowed, feature = UNSUPPORTED[key.name]
         if text.strip() not in allowed:
             return feature
-    for prefix, feature in UNSERVED_SECURITY.items():
+    for prefix, feature in UNSUPPORTED_SECURITY.items():
         if key.name.startswith(prefix) and key.parse(text) != key.default_value():
             return feature
     return None
 
 
-def check_served_topic(overrides: Mapping[str, str]) -> None:
+def check_supported_topic(overrides: Mapping[str, str]) -> None:
     """Raise ConfigError for the first topic key whose value needs a feature that is not supported yet."""
-    for name, (allowed, feature) in UNSERVED_TOPIC.items():
+    for name, (allowed, feature) in UNSUPPORTED_TOPIC.items():
         text = overrides.get(name)
         if text is not None and text.strip().lower() not in allowed:
             raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not support yet; leave the key out")
