@@ -12,6 +12,25 @@ from hypothesis import strategies as st
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.client.admin.acls import deleted_acls, described_acls
+from odradek.client.admin.configs import broker_of, listed_resources
+from odradek.client.admin.delegation_tokens import created_token, described_tokens
+from odradek.client.admin.group_offsets import fetched_offsets
+from odradek.client.admin.groups import (
+    REASON_LENGTH_MAX,
+    consumer_group_of,
+    described_classic_groups,
+    described_consumer_groups,
+    remove_members_request,
+)
+from odradek.client.admin.items import RETRIABLE_ERRORS, Items, NotHeard, results
+from odradek.client.admin.other_groups import described_share_groups, described_share_offsets, described_streams_groups
+from odradek.client.admin.quorum import described_features, described_quorum, raise_features_error
+from odradek.client.admin.quotas import alter_quotas_request, altered_quotas, describe_quotas_request
+from odradek.client.admin.replicas import described_log_dirs, elected_leaders, replica_log_dirs
+from odradek.client.admin.scram_users import salted_password
+from odradek.client.admin.terms import authorized_operations, by_topic, known, number, word
+from odradek.client.admin.topics import TopicPages, deleted_topics
 from odradek.client.admin.types.groups import GroupState, StreamsTask
 from odradek.client.admin.types.replicas import ReplicaLogDirInfo, TopicPartitionReplica
 from odradek.client.admin.types.security import (
@@ -27,31 +46,6 @@ from odradek.client.admin.types.security import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from odradek.client.core.admin_configs import broker_of, listed_resources
-from odradek.client.core.admin_group_offsets import fetched_offsets
-from odradek.client.core.admin_groups import (
-    REASON_LENGTH_MAX,
-    consumer_group_of,
-    described_classic_groups,
-    described_consumer_groups,
-    remove_members_request,
-)
-from odradek.client.core.admin_items import RETRIABLE_ERRORS, Items, NotHeard, results
-from odradek.client.core.admin_other_groups import described_share_groups, described_share_offsets, described_streams_groups
-from odradek.client.core.admin_quorum import described_features, described_quorum, raise_features_error
-from odradek.client.core.admin_replicas import described_log_dirs, elected_leaders, replica_log_dirs
-from odradek.client.core.admin_security import (
-    alter_quotas_request,
-    altered_quotas,
-    created_token,
-    deleted_acls,
-    describe_quotas_request,
-    described_acls,
-    described_tokens,
-    salted_password,
-)
-from odradek.client.core.admin_terms import authorized_operations, by_topic, known, number, word
-from odradek.client.core.admin_topics import TopicPages, deleted_topics
 from odradek.client.core.metadata import Broker
 from odradek.client.types import ConfigResource
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasResponse

@@ -10,8 +10,8 @@ from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from interop.waiting import until
 from odradek.base.errors import ErrorCode
 from odradek.client import Admin, PreparedTransaction, Producer, TransactionError
+from odradek.client.admin.transactions import end_request
 from odradek.client.admin.types.transactions import TransactionState
-from odradek.client.core.admin_transactions import end_request
 from odradek.testing.kit.embedded import EmbeddedBroker, unique_name
 from tests.client.conftest import CONFIG
 

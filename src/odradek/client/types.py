@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
-from odradek.client.admin.types.security import AclOperation
 from odradek.client.core.metadata import Broker, PartitionInfo, TopicInfo
+
+if TYPE_CHECKING:
+    from odradek.client.admin.types.security import AclOperation
 
 __all__ = [
     "Broker",

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.core.admin_items import Items, K, NotHeard, Outcomes, V
+from odradek.client.admin.items import Items, K, NotHeard, Outcomes, V
 from odradek.client.network.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable, Node, as_kafka_error
 from odradek.client.network.coordinators import COORDINATOR_MOVED, CoordinatorKind, find_coordinators
 from odradek.client.settings.admin_keys import RETRIES

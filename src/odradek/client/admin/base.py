@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.asking import AnyNode, Ask, AtBrokers, AtController, AtCoordinators, AtLeaders, Peer, Route, settle
-from odradek.client.core.admin_items import CONTROLLER_ERRORS, COORDINATOR_ERRORS, NOTHING, RETRIABLE_ERRORS, K, Outcomes, V
+from odradek.client.admin.items import CONTROLLER_ERRORS, COORDINATOR_ERRORS, NOTHING, RETRIABLE_ERRORS, K, Outcomes, V
 from odradek.client.core.metadata import Broker
 from odradek.client.metrics import MetricName
 from odradek.client.network.cluster import Cluster

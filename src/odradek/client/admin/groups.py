@@ -1,65 +1,213 @@
-"""Admin calls for groups: listing, members and committed offsets.
+"""Admin calls for groups: listing, members and deletion.
 
 All calls but `list_groups` go to the coordinator of each group, and retry while the coordinator moves or loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Sequence
 
-from odradek.base.errors import ErrorCode, KafkaError, code_of
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError, code_of
 from odradek.base.ids import TopicPartition
-from odradek.client.admin.asking import Peer, one_by_one
+from odradek.client.admin.asking import Peer
 from odradek.client.admin.base import AdminBase
+from odradek.client.admin.items import COORDINATOR_ERRORS, Outcomes, outcome, results
 from odradek.client.admin.per_item import raising, raising_only
+from odradek.client.admin.terms import authorized_operations, known, word
 from odradek.client.admin.types.groups import (
     ClassicGroupDescription,
     ConsumerGroupDescription,
     GroupListing,
     GroupState,
     GroupType,
+    MemberDescription,
     MemberToRemove,
-    OffsetAndMetadata,
 )
-from odradek.client.core.admin_group_offsets import (
-    LAST_BY_NAME,
-    SEVERAL_GROUPS_SINCE,
-    STABLE_SINCE,
-    GroupOffsets,
-    committed_offsets,
-    deleted_offsets,
-    fetched_offsets,
-    fetched_offsets_of_one,
-    offset_commit_request,
-    offset_delete_request,
-    offset_fetch_request,
-    offset_fetch_request_of_one,
-)
-from odradek.client.core.admin_groups import (
-    CONSUMER_PROTOCOL,
-    consumer_group_of,
-    deleted_groups,
-    described_classic_groups,
-    described_consumer_groups,
-    list_groups_request,
-    listed_groups,
-    members_of,
-    remove_members_request,
-    removed_members,
-)
-from odradek.client.core.admin_items import COORDINATOR_ERRORS, Outcomes, results
-from odradek.client.core.admin_terms import known
+from odradek.client.assignors.protocol import decode_assignment
+from odradek.client.core.metadata import Broker
 from odradek.client.network.coordinators import CoordinatorKind
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from odradek.protocol.messages.leave_group import LeaveGroupResponse
-from odradek.protocol.messages.list_groups import ListGroupsResponse
-from odradek.protocol.messages.offset_commit import OffsetCommitResponse
-from odradek.protocol.messages.offset_delete import OffsetDeleteResponse
-from odradek.protocol.messages.offset_fetch import OffsetFetchResponse
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+CONSUMER_PROTOCOL = "consumer"
+
+STATES_SINCE = 4
+TYPES_SINCE = 5
+"""First versions of ListGroups that filter by state (4) and by type (5)."""
+
+
+def list_groups_request(states: Iterable[GroupState], types: Iterable[GroupType], version: int) -> ListGroupsRequest:
+    """Build the request.
+
+    Raises KafkaError(UNSUPPORTED_VERSION) for a filter that the broker would ignore: it would list all groups instead.
+    """
+    request = ListGroupsRequest(states_filter=[str(each) for each in states], types_filter=[str(each) for each in types])
+    for name, given, since in (("states", request.states_filter, STATES_SINCE), ("types", request.types_filter, TYPES_SINCE)):
+        if given and version < since:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the broker supports LIST_GROUPS up to version {version}; filtering by {name} needs version {since}",
+            )
+    return request
+
+
+def listed_groups(response: ListGroupsResponse, version: int) -> list[GroupListing]:
+    """Return the groups that one broker has listed."""
+    return [
+        GroupListing(
+            each.group_id,
+            word(GroupType, each.group_type) if version >= TYPES_SINCE else None,
+            each.protocol_type,
+            word(GroupState, each.group_state) if version >= STATES_SINCE else None,
+        )
+        for each in response.groups
+    ]
+
+
+def described_classic_groups(response: DescribeGroupsResponse, coordinator: Broker) -> Outcomes[str, ClassicGroupDescription]:
+    """Return the description, or the error, of every classic group of any protocol type.
+
+    Only members of the protocol type "consumer" have an assignment in the description.
+    """
+    found: Outcomes[str, ClassicGroupDescription] = {}
+    for group in response.groups:
+        error = outcome(group.error_code, group.error_message, f"group {group.group_id}")
+        if error is None and group.group_state == GroupState.DEAD and group.error_message is None:
+            # Before version 6 the broker describes a group that does not exist as a dead group (KIP-1043).
+            error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} does not exist")
+        try:
+            found[group.group_id] = error or _classic_group(group, coordinator)
+        except ProtocolError as unread:
+            found[group.group_id] = KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id}: {unread}")
+    return found
+
+
+def _classic_group(group: DescribeGroupsResponse.DescribedGroup, coordinator: Broker) -> ClassicGroupDescription:
+    is_consumers = group.protocol_type == CONSUMER_PROTOCOL
+    members = tuple(
+        MemberDescription(
+            member.member_id,
+            member.group_instance_id,
+            None,
+            member.client_id,
+            member.client_host,
+            tuple(decode_assignment(member.member_assignment).partitions) if is_consumers else (),
+        )
+        for member in group.members
+    )
+    return ClassicGroupDescription(
+        group.group_id,
+        group.protocol_type,
+        group.protocol_data,
+        members,
+        word(GroupState, group.group_state),
+        coordinator,
+        authorized_operations(group.authorized_operations),
+    )
+
+
+def consumer_group_of(group: ClassicGroupDescription) -> ConsumerGroupDescription | KafkaError:
+    """Return a classic group as a consumer group; an error when its protocol type is another."""
+    if group.protocol not in (CONSUMER_PROTOCOL, ""):
+        return KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} is not a consumer group: its protocol type is {group.protocol}"
+        )
+    return ConsumerGroupDescription(
+        group.group_id,
+        group.is_simple_consumer_group,
+        group.members,
+        group.protocol_data,
+        GroupType.CLASSIC,
+        group.state,
+        group.coordinator,
+        group.authorized_operations,
+    )
+
+
+def described_consumer_groups(response: ConsumerGroupDescribeResponse, coordinator: Broker) -> Outcomes[str, ConsumerGroupDescription]:
+    """Return the description, or the error, of every group of the consumer protocol (KIP-848)."""
+    found: Outcomes[str, ConsumerGroupDescription] = {}
+    for group in response.groups:
+        error = outcome(group.error_code, group.error_message, f"group {group.group_id}")
+        found[group.group_id] = error or ConsumerGroupDescription(
+            group.group_id,
+            False,
+            tuple(_consumer_member(member) for member in group.members),
+            group.assignor_name,
+            GroupType.CONSUMER,
+            word(GroupState, group.group_state),
+            coordinator,
+            authorized_operations(group.authorized_operations),
+            group.group_epoch,
+            group.assignment_epoch,
+        )
+    return found
+
+
+def _consumer_member(member: ConsumerGroupDescribeResponse.Member) -> MemberDescription:
+    return MemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        _assigned(member.assignment),
+        _assigned(member.target_assignment),
+        member.member_epoch,
+        None if member.member_type < 0 else member.member_type == 1,
+    )
+
+
+def _assigned(assignment: ConsumerGroupDescribeResponse.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(each.topic_name, number) for each in assignment.topic_partitions for number in each.partitions)
+
+
+def deleted_groups(response: DeleteGroupsResponse) -> Outcomes[str, None]:
+    """Return None or the error of every group."""
+    return {each.group_id: outcome(each.error_code, None, f"group {each.group_id}") for each in response.results}
+
+
+# -- removal of members -------------------------------------------------------------------------------------------------------------------
+
+_REASON = "member was removed by an admin"
+REASON_LENGTH_MAX = 255
+"""Characters of a reason that the coordinator keeps (KIP-800)."""
+
+
+def remove_members_request(group_id: str, instance_ids: Iterable[str], member_ids: Iterable[str], reason: str | None) -> LeaveGroupRequest:
+    """Build the request: static members by their group.instance.id, others by their member id."""
+    text = (f"{_REASON}: {reason}" if reason else _REASON)[:REASON_LENGTH_MAX]
+    identity = LeaveGroupRequest.MemberIdentity
+    members = [identity(member_id="", group_instance_id=each, reason=text) for each in instance_ids]
+    members += [identity(member_id=each, reason=text) for each in member_ids]
+    return LeaveGroupRequest(group_id=group_id, members=members)
+
+
+def removed_members(response: LeaveGroupResponse, asked: Sequence[str]) -> Outcomes[str, None]:
+    """Return None or the error of every member, by group.instance.id or member id.
+
+    An error of the whole response counts for each member.
+    """
+    whole = outcome(response.error_code, None, "removing members")
+    if whole is not None:
+        return dict.fromkeys(asked, whole)
+    return {
+        (name := each.member_id if each.group_instance_id is None else each.group_instance_id): outcome(
+            each.error_code, None, f"member {name}"
+        )
+        for each in response.members
+    }
+
+
+def members_of(description: ConsumerGroupDescription) -> tuple[list[str], list[str]]:
+    """Return (the static members by group.instance.id, the other members by member id)."""
+    instances = [each.group_instance_id for each in description.members if each.group_instance_id is not None]
+    return instances, [each.member_id for each in description.members if each.group_instance_id is None]
+
 
 _MEMBERS_SINCE = 3
 """First version of LeaveGroup that can name several members, and static members."""
@@ -68,7 +216,7 @@ _MEMBERS_SINCE = 3
 class GroupCalls(AdminBase):
     """Part of `AsyncAdmin` for groups."""
 
-    # -- which there are --------------------------------------------------------------------------------------------------------------
+    # -- listing ------------------------------------------------------------------------------------------------------------------------
 
     async def try_list_groups(
         self,
@@ -122,7 +270,7 @@ class GroupCalls(AdminBase):
         """Return the groups of consumers, sorted by id: classic groups, groups of KIP-848, and groups that only have offsets."""
         return await self.list_groups(states=states, types=types, protocol_types=(CONSUMER_PROTOCOL, ""))
 
-    # -- who is in them ---------------------------------------------------------------------------------------------------------------
+    # -- members ---------------------------------------------------------------------------------------------------------------------
 
     async def try_describe_consumer_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
@@ -150,7 +298,7 @@ class GroupCalls(AdminBase):
                     found[group_id] = each if isinstance(each, KafkaError) else consumer_group_of(each)
             return found
 
-        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=_group)
+        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=group_label)
 
     describe_consumer_groups = raising(try_describe_consumer_groups)
 
@@ -167,7 +315,7 @@ class GroupCalls(AdminBase):
             response = await peer.call(request, DescribeGroupsResponse)
             return described_classic_groups(response, await self._broker_info(peer.node_id))
 
-        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=_group)
+        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=group_label)
 
     describe_classic_groups = raising(try_describe_classic_groups)
 
@@ -177,7 +325,7 @@ class GroupCalls(AdminBase):
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, None]:
             return deleted_groups(await peer.call(DeleteGroupsRequest(groups_names=list(ids)), DeleteGroupsResponse))
 
-        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=_group)
+        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=group_label)
 
     delete_consumer_groups = raising_only(try_delete_consumer_groups)
 
@@ -207,91 +355,13 @@ class GroupCalls(AdminBase):
 
     remove_members_from_consumer_group = raising_only(try_remove_members_from_consumer_group)
 
-    # -- what they have committed -----------------------------------------------------------------------------------------------------
-
-    async def try_list_consumer_group_offsets(
-        self, groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None], *, require_stable: bool = False
-    ) -> Outcomes[str, GroupOffsets]:
-        """Return the committed offsets of groups: of all partitions, or of the partitions to which `groups` maps a group.
-
-        A partition without a committed offset has the value None if it was named, and is absent if not. A partition that failed has its
-        KafkaError. A group that does not exist has no offsets. `require_stable` waits for open transactions that contain offsets (KIP-447).
-        """
-        named = _named(groups)
-        wanted = {group_id: None if partitions is None else list(partitions) for group_id, partitions in named.items()}
-
-        async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, GroupOffsets]:
-            version = peer.version(ApiKey.OFFSET_FETCH, at_most=LAST_BY_NAME)
-            if require_stable and version < STABLE_SINCE:
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker cannot wait for stable offsets: it is older than Kafka 2.5")
-            if version >= SEVERAL_GROUPS_SINCE:
-                request = offset_fetch_request({each: wanted[each] for each in ids}, require_stable)
-                return fetched_offsets(await peer.call(request, OffsetFetchResponse, at_most=LAST_BY_NAME))
-
-            async def one(each: str) -> GroupOffsets | KafkaError:
-                request = offset_fetch_request_of_one(each, wanted[each], require_stable)
-                return fetched_offsets_of_one(each, await peer.call(request, OffsetFetchResponse, at_most=LAST_BY_NAME))
-
-            return await one_by_one(ids, one)
-
-        retried = COORDINATOR_ERRORS | {ErrorCode.UNSTABLE_OFFSET_COMMIT}
-        return await self._at_coordinators(CoordinatorKind.GROUP, wanted, ask, retried=retried, name=_group)
-
-    async def list_consumer_group_offsets(
-        self, groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None], *, require_stable: bool = False
-    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Return the committed offsets of groups: of all partitions, or of the partitions to which `groups` maps a group.
-
-        A partition without a committed offset has the value None if it was named, and is absent if not. A group that does not exist has no
-        offsets. `require_stable` waits for open transactions that contain offsets (KIP-447).
-
-        Raises the KafkaError of the first group or partition that failed.
-        """
-        found = results(await self.try_list_consumer_group_offsets(groups, require_stable=require_stable))
-        return {group_id: results(offsets) for group_id, offsets in found.items()}
-
-    async def try_alter_consumer_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
-    ) -> Outcomes[TopicPartition, None]:
-        """Commit offsets for a group without members; the coordinator creates a missing group.
-
-        Error of the partitions when the group has members: UNKNOWN_MEMBER_ID.
-        """
-        wanted = {each: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset) for each, offset in offsets.items()}
-
-        async def ask(peer: Peer, partitions: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
-            request = offset_commit_request(group_id, {each: wanted[each] for each in partitions})
-            return committed_offsets(await peer.call(request, OffsetCommitResponse, at_most=LAST_BY_NAME))
-
-        retried = COORDINATOR_ERRORS | {ErrorCode.REBALANCE_IN_PROGRESS}
-        return await self._at_coordinators(CoordinatorKind.GROUP, wanted, ask, id_of=lambda _: group_id, retried=retried)
-
-    alter_consumer_group_offsets = raising_only(try_alter_consumer_group_offsets)
-
-    async def try_delete_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> Outcomes[TopicPartition, None]:
-        """Delete committed offsets. Error of a partition whose topic a member of the group reads: GROUP_SUBSCRIBED_TO_TOPIC."""
-
-        async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
-            return deleted_offsets(await peer.call(offset_delete_request(group_id, asked), OffsetDeleteResponse), asked)
-
-        return await self._at_coordinators(CoordinatorKind.GROUP, partitions, ask, id_of=lambda _: group_id)
-
-    delete_consumer_group_offsets = raising_only(try_delete_consumer_group_offsets)
-
-
-def _named(groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None]) -> Mapping[str, Iterable[TopicPartition] | None]:
-    if isinstance(groups, Mapping):
-        return cast("Mapping[str, Iterable[TopicPartition] | None]", groups)
-    return dict.fromkeys(groups)
-
 
 def _is_error(found: object, *codes: ErrorCode) -> bool:
     return isinstance(found, KafkaError) and found.code in codes
 
 
-def _group(group_id: str) -> str:
+def group_label(group_id: str) -> str:
+    """Return the name of the group for messages."""
     return f"group {group_id}"
 
 

@@ -7,30 +7,208 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.asking import Peer
 from odradek.client.admin.base import AdminBase
-from odradek.client.admin.groups import GroupCalls
+from odradek.client.admin.group_offsets import GroupOffsetCalls
+from odradek.client.admin.groups import GroupCalls, group_label
+from odradek.client.admin.items import Outcomes, outcome, results
 from odradek.client.admin.per_item import raising, raising_only
-from odradek.client.admin.types.groups import ShareGroupDescription, SharePartitionOffsetInfo, StreamsGroupDescription
-from odradek.client.core.admin_items import Outcomes, results
-from odradek.client.core.admin_other_groups import (
-    ShareOffsets,
-    alter_share_offsets_request,
-    altered_share_offsets,
-    delete_share_offsets_request,
-    deleted_share_offsets,
-    described_share_groups,
-    described_share_offsets,
-    described_streams_groups,
-    share_offsets_request,
+from odradek.client.admin.terms import authorized_operations, by_topic, present, word
+from odradek.client.admin.types.groups import (
+    GroupState,
+    ShareGroupDescription,
+    ShareMemberDescription,
+    SharePartitionOffsetInfo,
+    StreamsAssignment,
+    StreamsGroupDescription,
+    StreamsGroupMemberDescription,
+    StreamsSubtopology,
+    StreamsTask,
+    StreamsTopicInfo,
 )
+from odradek.client.core.metadata import Broker
 from odradek.client.network.coordinators import CoordinatorKind
-from odradek.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
-from odradek.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
-from odradek.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
+from odradek.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
+from odradek.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
+from odradek.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
 from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+
+ShareOffsets = dict[TopicPartition, SharePartitionOffsetInfo | KafkaError | None]
+"""Partition -> where the group begins, None where it has not begun, or an error."""
+
+
+def described_share_groups(response: ShareGroupDescribeResponse, coordinator: Broker) -> Outcomes[str, ShareGroupDescription]:
+    """Return the description, or the error, of every share group."""
+    return {
+        group.group_id: outcome(group.error_code, group.error_message, f"group {group.group_id}")
+        or ShareGroupDescription(
+            group.group_id,
+            tuple(
+                ShareMemberDescription(
+                    member.member_id,
+                    member.rack_id,
+                    member.client_id,
+                    member.client_host,
+                    member.member_epoch,
+                    tuple(member.subscribed_topic_names),
+                    tuple(
+                        TopicPartition(each.topic_name, number) for each in member.assignment.topic_partitions for number in each.partitions
+                    ),
+                )
+                for member in group.members
+            ),
+            word(GroupState, group.group_state),
+            coordinator,
+            group.group_epoch,
+            group.assignment_epoch,
+            authorized_operations(group.authorized_operations),
+        )
+        for group in response.groups
+    }
+
+
+def share_offsets_request(groups: Mapping[str, Iterable[TopicPartition] | None]) -> DescribeShareGroupOffsetsRequest:
+    """Build the request; None asks for all partitions of a group."""
+    group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    topic = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
+    wanted = [
+        group(
+            group_id=group_id,
+            topics=None
+            if partitions is None
+            else [topic(topic_name=name, partitions=numbers) for name, numbers in by_topic(partitions).items()],
+        )
+        for group_id, partitions in groups.items()
+    ]
+    return DescribeShareGroupOffsetsRequest(groups=wanted)
+
+
+def described_share_offsets(response: DescribeShareGroupOffsetsResponse) -> Outcomes[str, ShareOffsets]:
+    """Return the start offsets, or the error, of every group."""
+    found: Outcomes[str, ShareOffsets] = {}
+    for group in response.groups:
+        offsets: ShareOffsets = {}
+        for topic in group.topics:
+            for part in topic.partitions:
+                partition = TopicPartition(topic.topic_name, part.partition_index)
+                info = SharePartitionOffsetInfo(part.start_offset, present(part.leader_epoch), present(part.lag))
+                error = outcome(part.error_code, part.error_message, f"offset of {partition}")
+                offsets[partition] = error or (info if part.start_offset >= 0 else None)
+        found[group.group_id] = outcome(group.error_code, group.error_message, f"offsets of group {group.group_id}") or offsets
+    return found
+
+
+def alter_share_offsets_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> AlterShareGroupOffsetsRequest:
+    """Build the request that sets new start offsets."""
+    part = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition
+    topics = [
+        AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic(
+            topic_name=name,
+            partitions=[part(partition_index=number, start_offset=offsets[TopicPartition(name, number)]) for number in numbers],
+        )
+        for name, numbers in by_topic(offsets).items()
+    ]
+    return AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
+
+
+def altered_share_offsets(response: AlterShareGroupOffsetsResponse, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
+    """Return None or the error of every partition; an error of the whole response counts for each partition."""
+    whole = outcome(response.error_code, response.error_message, "offsets of a share group")
+    if whole is not None:
+        return dict.fromkeys(asked, whole)
+    return {
+        (partition := TopicPartition(topic.topic_name, part.partition_index)): outcome(
+            part.error_code, part.error_message, f"offset of {partition}"
+        )
+        for topic in response.responses
+        for part in topic.partitions
+    }
+
+
+def delete_share_offsets_request(group_id: str, topics: Iterable[str]) -> DeleteShareGroupOffsetsRequest:
+    """Build the request that deletes the group's offsets in these topics."""
+    topic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+    return DeleteShareGroupOffsetsRequest(group_id=group_id, topics=[topic(topic_name=name) for name in topics])
+
+
+def deleted_share_offsets(response: DeleteShareGroupOffsetsResponse, asked: Sequence[str]) -> Outcomes[str, None]:
+    """Return None or the error of every topic; an error of the whole response counts for each topic."""
+    whole = outcome(response.error_code, response.error_message, "offsets of a share group")
+    if whole is not None:
+        return dict.fromkeys(asked, whole)
+    return {each.topic_name: outcome(each.error_code, each.error_message, f"topic {each.topic_name}") for each in response.responses}
+
+
+# -- streams groups -----------------------------------------------------------------------------------------------------------------------
+
+
+def described_streams_groups(response: StreamsGroupDescribeResponse, coordinator: Broker) -> Outcomes[str, StreamsGroupDescription]:
+    """Return the description, or the error, of every streams group."""
+    return {
+        group.group_id: outcome(group.error_code, group.error_message, f"group {group.group_id}")
+        or StreamsGroupDescription(
+            group.group_id,
+            group.group_epoch,
+            group.assignment_epoch,
+            None if group.topology is None else group.topology.epoch,
+            () if group.topology is None else tuple(_subtopology(each) for each in group.topology.subtopologies or ()),
+            tuple(_member(each) for each in group.members),
+            word(GroupState, group.group_state),
+            coordinator,
+            authorized_operations(group.authorized_operations),
+        )
+        for group in response.groups
+    }
+
+
+def _subtopology(each: StreamsGroupDescribeResponse.Subtopology) -> StreamsSubtopology:
+    return StreamsSubtopology(
+        each.subtopology_id,
+        tuple(each.source_topics),
+        tuple(each.repartition_sink_topics),
+        tuple(_topic(topic) for topic in each.state_changelog_topics),
+        tuple(_topic(topic) for topic in each.repartition_source_topics),
+    )
+
+
+def _topic(topic: StreamsGroupDescribeResponse.TopicInfo) -> StreamsTopicInfo:
+    return StreamsTopicInfo(topic.name, topic.partitions, topic.replication_factor, {each.key: each.value for each in topic.topic_configs})
+
+
+def _member(member: StreamsGroupDescribeResponse.Member) -> StreamsGroupMemberDescription:
+    endpoint = member.user_endpoint
+    return StreamsGroupMemberDescription(
+        member.member_id,
+        member.member_epoch,
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        member.topology_epoch,
+        member.process_id,
+        None if endpoint is None else (endpoint.host, endpoint.port),
+        {each.key: each.value for each in member.client_tags},
+        _offsets(member.task_offsets),
+        _offsets(member.task_end_offsets),
+        _assignment(member.assignment),
+        _assignment(member.target_assignment),
+        member.is_classic,
+    )
+
+
+def _offsets(offsets: Iterable[StreamsGroupDescribeResponse.TaskOffset]) -> dict[StreamsTask, int]:
+    return {StreamsTask(each.subtopology_id, each.partition): each.offset for each in offsets}
+
+
+def _assignment(given: StreamsGroupDescribeResponse.Assignment) -> StreamsAssignment:
+    return StreamsAssignment(_tasks(given.active_tasks), _tasks(given.standby_tasks), _tasks(given.warmup_tasks))
+
+
+def _tasks(ids: Iterable[StreamsGroupDescribeResponse.TaskIds]) -> tuple[StreamsTask, ...]:
+    return tuple(StreamsTask(each.subtopology_id, number) for each in ids for number in each.partitions)
 
 
 class ShareGroupCalls(AdminBase):
@@ -49,7 +227,7 @@ class ShareGroupCalls(AdminBase):
             response = await peer.call(request, ShareGroupDescribeResponse)
             return described_share_groups(response, await self._broker_info(peer.node_id))
 
-        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=_group)
+        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=group_label)
 
     describe_share_groups = raising(try_describe_share_groups)
 
@@ -64,7 +242,7 @@ class ShareGroupCalls(AdminBase):
             request = share_offsets_request({each: wanted[each] for each in ids})
             return described_share_offsets(await peer.call(request, DescribeShareGroupOffsetsResponse))
 
-        return await self._at_coordinators(CoordinatorKind.GROUP, wanted, ask, name=_group)
+        return await self._at_coordinators(CoordinatorKind.GROUP, wanted, ask, name=group_label)
 
     async def list_share_group_offsets(
         self, groups: Mapping[str, Iterable[TopicPartition] | None]
@@ -100,7 +278,7 @@ class ShareGroupCalls(AdminBase):
     delete_share_group_offsets = raising_only(try_delete_share_group_offsets)
 
 
-class OtherGroupCalls(ShareGroupCalls, GroupCalls):
+class OtherGroupCalls(ShareGroupCalls, GroupCalls, GroupOffsetCalls):
     """Part of `AsyncAdmin` for share and streams groups."""
 
     delete_share_groups = GroupCalls.delete_consumer_groups
@@ -119,19 +297,15 @@ class OtherGroupCalls(ShareGroupCalls, GroupCalls):
             response = await peer.call(request, StreamsGroupDescribeResponse)
             return described_streams_groups(response, await self._broker_info(peer.node_id))
 
-        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=_group)
+        return await self._at_coordinators(CoordinatorKind.GROUP, group_ids, ask, name=group_label)
 
     describe_streams_groups = raising(try_describe_streams_groups)
 
-    list_streams_group_offsets = GroupCalls.list_consumer_group_offsets
-    try_list_streams_group_offsets = GroupCalls.try_list_consumer_group_offsets
-    alter_streams_group_offsets = GroupCalls.alter_consumer_group_offsets
-    try_alter_streams_group_offsets = GroupCalls.try_alter_consumer_group_offsets
-    delete_streams_group_offsets = GroupCalls.delete_consumer_group_offsets
-    try_delete_streams_group_offsets = GroupCalls.try_delete_consumer_group_offsets
+    list_streams_group_offsets = GroupOffsetCalls.list_consumer_group_offsets
+    try_list_streams_group_offsets = GroupOffsetCalls.try_list_consumer_group_offsets
+    alter_streams_group_offsets = GroupOffsetCalls.alter_consumer_group_offsets
+    try_alter_streams_group_offsets = GroupOffsetCalls.try_alter_consumer_group_offsets
+    delete_streams_group_offsets = GroupOffsetCalls.delete_consumer_group_offsets
+    try_delete_streams_group_offsets = GroupOffsetCalls.try_delete_consumer_group_offsets
     delete_streams_groups = GroupCalls.delete_consumer_groups
     try_delete_streams_groups = GroupCalls.try_delete_consumer_groups
-
-
-def _group(group_id: str) -> str:
-    return f"group {group_id}"

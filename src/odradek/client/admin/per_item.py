@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from odradek.base.errors import KafkaError
-from odradek.client.core.admin_items import results
+from odradek.client.admin.items import results
 
 S = TypeVar("S")
 P = ParamSpec("P")
