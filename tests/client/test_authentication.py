@@ -197,6 +197,8 @@ async def test_a_session_that_is_not_prolonged_ends_and_the_next_dial_says_why(l
     assert lost
     with pytest.raises(AuthenticationFailed, match="revoked"):
         await client.topic("t")
+    values = {name.name: value for name, value in client.metrics().items()}
+    assert values["failed-reauthentication-total"] == 1
     await client.close()
 
 

@@ -307,6 +307,22 @@ def test_a_new_connection_to_a_throttled_node_waits_too() -> None:
     run(story)
 
 
+def test_a_shorter_throttle_does_not_end_a_longer_one() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        serving(loop)
+        client = cluster(loop)
+        await client.refresh([TOPIC])
+        node = await client.node(1)
+        for pause_ms in (5000, 10):
+            client.throttled(node, ApiKey.HEARTBEAT, 4, pause_ms)
+        other = await client.node(1, "data")
+        await client.call(other, HeartbeatRequest(), HeartbeatResponse)
+        assert 4.9 <= loop.time() <= 5.1
+        await client.close()
+
+    run(story)
+
+
 @pytest.mark.parametrize(("version", "waits"), [(1, False), (2, True)])
 def test_an_old_version_was_throttled_by_the_broker_already(monkeypatch: pytest.MonkeyPatch, version: int, waits: bool) -> None:
     monkeypatch.setitem(scripted.SERVED, ApiKey.HEARTBEAT, (0, version))

@@ -8,8 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
@@ -17,8 +15,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.network.acceptor import Acceptor, Listener
 from odradek.network.chunks import Answer
 from odradek.network.connection import Connection
+from odradek.network.dialled import DialState
 from odradek.network.limits import AcceptorLimits
-from odradek.network.peers import Address, Line, LineState, Peers, PeerSettings, PeerTable, Verdict
+from odradek.network.peers import Address, Line, Peers, PeerSettings
 from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import decode_request_header, encode_response_header
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
@@ -32,127 +31,6 @@ from odradek.security.sasl.client import SaslClient
 from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
 
 NODE = Address(2, "peer", 9092)
-LINE = Line(NODE, "rpc")
-
-# The pure core --------------------------------------------------------------------------------------------------------------------
-
-
-def table(**settings: Any) -> PeerTable:
-    return PeerTable(PeerSettings(**settings))
-
-
-def test_the_first_request_dials_and_the_next_ones_wait() -> None:
-    lines = table()
-    assert lines.state(LINE) is LineState.IDLE
-    assert [lines.ask(LINE, 0), lines.ask(LINE, 1)] == [Verdict.DIAL, Verdict.WAIT]
-    lines.opened(LINE, 2)
-    assert lines.ask(LINE, 2) is Verdict.SEND
-
-
-def test_a_line_of_another_purpose_or_address_is_another() -> None:
-    lines = table()
-    others = (Line(NODE, "raft"), Line(NODE._replace(port=9093), "rpc"), Line(NODE._replace(node_id=3), "rpc"))
-    assert [lines.ask(line, 0) for line in (LINE, *others)] == [Verdict.DIAL] * 4
-
-
-def test_failures_in_a_row_double_the_pause_up_to_its_limit() -> None:
-    lines = table(backoff_s=0.05, backoff_max_s=0.3)
-    now = 0.0
-    for pause in (0.05, 0.1, 0.2, 0.3, 0.3):
-        assert lines.ask(LINE, now) is Verdict.DIAL
-        lines.failed(LINE, now)
-        assert lines.ask(LINE, now + pause - 0.001) is Verdict.REFUSE
-        now += pause + 0.001
-
-
-def test_a_connection_that_was_made_forgets_the_failures_before_it() -> None:
-    lines = table(backoff_s=0.1, backoff_max_s=10, setup_timeout_s=1, setup_timeout_max_s=100)
-    now = 0.0
-    for _ in range(4):
-        lines.ask(LINE, now)
-        lines.failed(LINE, now)
-        now += 10
-    lines.ask(LINE, now)
-    assert lines.setup_timeout_s(LINE) == 16
-    lines.opened(LINE, now)
-    lines.failed(LINE, now)
-    assert lines.ask(LINE, now + 0.09) is Verdict.REFUSE
-    assert lines.ask(LINE, now + 0.11) is Verdict.DIAL
-    assert lines.setup_timeout_s(LINE) == 2
-
-
-def test_a_connection_that_ends_without_harm_needs_no_pause() -> None:
-    lines = table()
-    lines.ask(LINE, 0)
-    lines.opened(LINE, 0)
-    lines.closed(LINE)
-    assert lines.state(LINE) is LineState.IDLE
-    assert lines.ask(LINE, 0) is Verdict.DIAL
-
-
-def test_the_time_to_connect_grows_to_its_limit() -> None:
-    lines = table(setup_timeout_s=10, setup_timeout_max_s=30)
-    seen = []
-    for _ in range(4):
-        lines.ask(LINE, 1000)
-        seen.append(lines.setup_timeout_s(LINE))
-        lines.failed(LINE, 0)
-    assert seen == [10, 20, 30, 30]
-
-
-def test_a_line_over_which_something_comes_is_in_use_and_which_is_not_is_told() -> None:
-    lines, other = table(idle_s=10), Line(NODE, "raft")
-    for line in (LINE, other):
-        lines.ask(line, 0)
-        lines.opened(line, 1)
-    for now in (8, 16, 24):
-        lines.used(LINE, now)
-        lines.used(Line(NODE, "unknown"), now)
-        assert lines.unused(now + 2.9) == ([other] if now + 2.9 >= 11 else [])
-        assert LINE not in lines.unused(now + 9.9)
-    assert lines.unused(34) == [LINE, other]
-    lines.ask(other, 34)
-    assert lines.unused(34) == [LINE]
-
-
-def test_there_are_only_so_many_lines() -> None:
-    lines = table(max_lines=2)
-    asked = [lines.ask(Line(NODE, str(number)), 0) for number in range(3)]
-    assert asked == [Verdict.DIAL, Verdict.DIAL, Verdict.REFUSE]
-    lines.forget(Line(NODE, "0"))
-    assert lines.ask(Line(NODE, "2"), 0) is Verdict.DIAL
-
-
-@given(st.lists(st.tuples(st.sampled_from(["ask", "opened", "failed", "closed"]), st.floats(0, 2)), max_size=60))
-def test_whatever_happens_a_line_is_never_dialled_twice_at_once_nor_too_soon(steps: list[tuple[str, float]]) -> None:
-    settings = PeerSettings(backoff_s=0.05, backoff_max_s=0.5)
-    lines = PeerTable(settings)
-    now, dialling, ready, failed_at, failures = 0.0, False, False, -10.0, 0
-    for step, pause in steps:
-        now += pause
-        if step == "ask":
-            verdict = lines.ask(LINE, now)
-            if ready:
-                assert verdict is Verdict.SEND
-            elif dialling:
-                assert verdict is Verdict.WAIT
-            elif failures and now < failed_at + min(0.05 * 2 ** (failures - 1), 0.5):
-                assert verdict is Verdict.REFUSE
-            else:
-                assert verdict is Verdict.DIAL
-                dialling = True
-        elif step == "opened" and dialling:
-            lines.opened(LINE, now)
-            dialling, ready, failures = False, True, 0
-        elif step == "failed" and (dialling or ready):
-            lines.failed(LINE, now)
-            dialling, ready, failed_at, failures = False, False, now, failures + 1
-        elif step == "closed" and ready:
-            lines.closed(LINE)
-            ready = False
-
-
-# The shell ------------------------------------------------------------------------------------------------------------------------
 
 Serve = Callable[[Message, int], "Message | Deferred[Message] | bytes"]
 Served = ApiVersionsResponse.ApiVersion
@@ -255,7 +133,7 @@ class World:
         self.loop = loop
         self.server = Server(loop, SimulatedClock(loop), serve, ranges)
         login = (lambda listener, host: None) if client is None else (lambda listener, host: client())
-        self.peers = Peers(loop, SimulatedClock(loop), "me", settings, login=login)
+        self.peers = Peers(SimulatedClock(loop), "me", settings, login=login)
 
     def send(self, purpose: str = "rpc", request: Message | None = None, **how: Any) -> Deferred[Message]:
         return self.peers.send(NODE, purpose, request or HeartbeatRequest(group_id="g", member_id="m"), **how)
@@ -275,8 +153,9 @@ class World:
         return caught.value.code
 
     @property
-    def state(self) -> LineState:
-        return self.peers.state(NODE, "rpc")
+    def state(self) -> DialState:
+        link = self.peers.lines.get(Line(NODE, "rpc"))
+        return DialState.IDLE if link is None else link.life.state
 
 
 def story(
@@ -307,14 +186,14 @@ def code(deferred: Deferred[Message]) -> ErrorCode:
 
 def test_requests_go_in_the_highest_version_that_both_know_within_the_bounds() -> None:
     async def test(world: World) -> None:
-        assert world.state is LineState.IDLE
+        assert world.state is DialState.IDLE
         assert await world.answer() == HeartbeatResponse(error_code=3)
         assert await world.answer(at_most=2) == HeartbeatResponse(error_code=2)
         assert await world.code(world.send(at_least=4)) is ErrorCode.UNSUPPORTED_VERSION
         assert await world.code(world.send(request=VoteRequest())) is ErrorCode.UNSUPPORTED_VERSION, "the API is not served"
         assert await world.answer() == HeartbeatResponse(error_code=3), "the connection is still there"
         assert world.server.connections == 1
-        versions = world.peers.versions(NODE, "rpc")
+        versions = world.peers.lines[Line(NODE, "rpc")].versions
         assert versions is not None
         assert versions.ranges == {12: (1, 3)}
 
@@ -379,7 +258,7 @@ def test_nobody_there_fails_at_once_backs_off_and_is_said_once(caplog: pytest.Lo
         with caplog.at_level(logging.INFO):
             assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
             assert world.loop.time() - begin < 0.01
-            assert world.state is LineState.BACKING_OFF
+            assert world.state is DialState.BACKING_OFF
             refused = world.send()
             assert refused.done, "no new attempt before the pause is over"
             assert "Connection refused" in str(refused.error) or "no listener at" in str(refused.error)
@@ -406,7 +285,7 @@ def test_a_request_is_late_after_its_own_time_and_takes_down_the_others_as_lost(
         assert await world.code(late) is ErrorCode.REQUEST_TIMED_OUT
         assert world.loop.time() - begin == pytest.approx(2, abs=0.01)
         assert code(patient) is ErrorCode.NETWORK_EXCEPTION, "the connection cannot be used any more"
-        assert world.state is LineState.BACKING_OFF
+        assert world.state is DialState.BACKING_OFF
 
     story(test, lambda *_: Deferred())
 
@@ -418,12 +297,25 @@ def test_a_peer_that_takes_connections_and_says_nothing_is_given_up_with_the_las
         world.server.silent = True
         short, longer = world.send(timeout_s=2), world.send(timeout_s=3)
         assert await world.code(short) is ErrorCode.REQUEST_TIMED_OUT
-        assert world.state is LineState.DIALLING
+        assert world.state is DialState.GREETING
         assert await world.code(longer) is ErrorCode.REQUEST_TIMED_OUT
-        assert world.state is LineState.BACKING_OFF
+        assert world.state is DialState.BACKING_OFF
         world.server.silent = False
         await asyncio.sleep(0.1)
         assert await world.answer() == HeartbeatResponse(error_code=4)
+
+    story(test)
+
+
+def test_a_request_that_is_sent_when_the_last_one_is_late_keeps_the_attempt() -> None:
+    async def test(world: World) -> None:
+        world.server.silent = True
+        again: list[Deferred[Message]] = []
+        late = world.send(timeout_s=2)
+        late.add_callback(lambda _: again.append(world.send(timeout_s=3)))
+        assert await world.code(late) is ErrorCode.REQUEST_TIMED_OUT
+        assert world.state is DialState.GREETING
+        assert await world.code(again[0]) is ErrorCode.REQUEST_TIMED_OUT
 
     story(test)
 
@@ -457,7 +349,7 @@ def test_the_end_of_a_connection_is_told_to_who_waits_and_the_next_request_dials
         world.loop.network.reset_connections("peer")
         assert await world.code(waiting) is ErrorCode.NETWORK_EXCEPTION
         assert code(again[0]) is ErrorCode.NETWORK_EXCEPTION, "what is sent from within hears of the back-off, not of a dead connection"
-        assert world.state is LineState.BACKING_OFF
+        assert world.state is DialState.BACKING_OFF
         await asyncio.sleep(0.06)
         assert await world.answer() == HeartbeatResponse()
 
@@ -469,7 +361,7 @@ def test_a_connection_that_ends_while_nothing_is_asked_costs_nobody_anything() -
         await world.answer()
         world.loop.network.reset_connections("peer")
         await asyncio.sleep(0.01)
-        assert world.state is LineState.IDLE
+        assert world.state is DialState.IDLE
         assert await world.answer() == HeartbeatResponse(error_code=4)
 
     story(test)
@@ -483,7 +375,7 @@ def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
             await world.answer()
         assert world.server.connections == 1
         await asyncio.sleep(130)
-        assert world.state is LineState.IDLE
+        assert world.state is DialState.IDLE
         assert not world.server.acceptor.connections
         await world.answer()
         assert world.server.connections == 2
@@ -512,7 +404,7 @@ def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
         sent = world.send()
         assert await world.code(sent) is ErrorCode.NETWORK_EXCEPTION
         assert "malformed response" in str(sent.error)
-        assert world.state is LineState.BACKING_OFF
+        assert world.state is DialState.BACKING_OFF
 
     story(test, lambda *_: b"\0")
 
@@ -521,7 +413,7 @@ def test_a_peer_that_speaks_another_protocol_is_named(caplog: pytest.LogCaptureF
     async def test(world: World) -> None:
         world.server.speaks_kafka = False
         assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
-        assert world.state is LineState.BACKING_OFF
+        assert world.state is DialState.BACKING_OFF
 
     story(test)
     assert ["does not speak Kafka" in line for line in caplog.messages] == [True]
@@ -547,6 +439,18 @@ def test_no_more_wait_than_is_allowed() -> None:
             await world.settled(each)
 
     story(test, max_waiting=3)
+
+
+def test_lines_are_bounded_and_forgotten_when_they_have_no_connection() -> None:
+    async def test(world: World) -> None:
+        await world.answer("one")
+        await world.answer("two")
+        assert code(world.send("three")) is ErrorCode.NETWORK_EXCEPTION
+        await asyncio.sleep(130)
+        assert not world.peers.lines
+        assert await world.answer("three") == HeartbeatResponse(error_code=4)
+
+    story(test, max_lines=2, idle_s=60)
 
 
 def test_closing_ends_everything() -> None:
@@ -591,7 +495,7 @@ def test_a_login_that_fails_with_any_error_ends_the_attempt(at_once: bool, caplo
     async def test(world: World) -> None:
         nonlocal fails
         assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
-        assert world.state is LineState.BACKING_OFF
+        assert world.state is DialState.BACKING_OFF
         assert "RuntimeError: no ticket" in caplog.text
         fails = False
         await asyncio.sleep(0.1)
@@ -614,7 +518,7 @@ def test_a_renewal_that_fails_with_any_error_ends_the_connection(at_once: bool) 
         assert await world.answer() == HeartbeatResponse(error_code=4)
         await asyncio.sleep(0.9)
         assert len(made) == 2
-        assert world.state is LineState.BACKING_OFF
+        assert world.state is DialState.BACKING_OFF
         await asyncio.sleep(0.1)
         assert await world.answer(timeout_s=2) == HeartbeatResponse(error_code=4)
 
@@ -655,7 +559,7 @@ def test_a_login_of_a_lost_connection_does_not_end_the_next_dial() -> None:
         world.loop.network.cut("127.0.0.1", "peer")
         second = world.send()
         await asyncio.sleep(2)
-        assert world.state is LineState.DIALLING
+        assert world.state is DialState.DIALLING
         world.peers.close()
         assert code(second) is ErrorCode.NETWORK_EXCEPTION
         await asyncio.sleep(0)
@@ -673,7 +577,7 @@ def test_peers_work_over_real_sockets() -> None:
         clock = LoopClock(loop)
         server = Server(loop, clock, echo, HEARTBEATS)
         port = await server.start("127.0.0.1", 0)
-        peers = Peers(loop, clock, "me")
+        peers = Peers(clock, "me")
         future = loop.create_future()
         sent = peers.send(Address(2, "127.0.0.1", port), "rpc", HeartbeatRequest(group_id="g"))
         sent.add_callback(lambda _: future.set_result(None))

@@ -11,7 +11,6 @@ from uuid import UUID
 from odradek.base.ids import uuid_to_string
 from odradek.config.broker import standalone_config
 from odradek.controller.format import format_storage
-from odradek.network.peers import LineState
 from odradek.network.transport import dial
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -148,4 +147,4 @@ def ready(cluster: Cluster, node: int, listener: str) -> set[int]:
     broker = cluster.nodes[node].broker
     assert broker is not None
     peers = broker.services.peers
-    return {line.node.node_id for line in peers.lines if peers.state(*line) is LineState.READY and line.node.listener == listener}
+    return {line.node.node_id for line, link in peers.lines.items() if link.is_open and line.node.listener == listener}

@@ -4,7 +4,6 @@ ROWS = {
     "client/network/connections.py": [
         ("=_MAX_FIRST_RESPONSE", "=MAX_RESPONSE", "a foreign server makes the client allocate without bound"),
         ("max(setup_ms, config[SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS])", "1 << 40", "a connection attempt has no time limit"),
-        ("node.connection.pause()", "pass", "a request during re-authentication breaks the connection"),
     ],
     "client/consumer/commits.py": [
         ("self.auto.forget(left)", "pass", "an unanswered commit counts as known and is left out"),

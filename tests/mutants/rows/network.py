@@ -16,6 +16,15 @@ ROWS = {
     "network/connection.py": [
         ("self._acceptor.login_pool)", "self._acceptor.pool)", "unauthenticated frames use up the request memory"),
     ],
+    "network/dialled.py": [
+        ("len(self._waiting) < self._most_waiting", "True", "requests to a silent node fill the memory"),
+        ("self.idle_s if in_flight else ", "", "a connection with requests in flight is closed as idle"),
+        ("or (harm and not self._patient)", "", "a node that fails each request is dialled without a pause"),
+    ],
+    "network/dialling.py": [
+        ("        except Exception as error:", "        except OdradekError as error:", "an error of a library leaves a connection paused"),
+        ("connection.pause()", "pass", "a request during re-authentication breaks the connection"),
+    ],
     "network/eviction.py": [
         (
             ">= most - descriptors.kept_from_nodes(most, self._backlog)",
@@ -59,14 +68,6 @@ ROWS = {
             "",
             "bytes in flight per connection have no bound",
         ),
-    ],
-    "network/peers.py": [
-        (
-            "await log_in(connection, versions, client, timeout_s)\n        except Exception as",
-            "await log_in(connection, versions, client, timeout_s)\n        except OdradekError as",
-            "an error of a library leaves a connection paused",
-        ),
-        ("len(link.waiting) >= self._settings.max_waiting", "False", "requests to a silent node fill the memory"),
     ],
     "network/pipeline.py": [
         (

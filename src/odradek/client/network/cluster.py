@@ -17,7 +17,7 @@ from odradek.base.timing import Backoff
 from odradek.client.calls.clock import ClientClock
 from odradek.client.calls.origin import Origin
 from odradek.client.core.metadata import Broker, ClusterView, MetadataCache, TopicInfo, controllers_as_metadata
-from odradek.client.core.node_states import held_back_ms
+from odradek.client.core.throttles import held_back_ms
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable, as_kafka_error
 from odradek.client.metrics import MetricName
 from odradek.client.network.addresses import canonical_servers
@@ -149,11 +149,10 @@ class Cluster:
         if not known:
             return await self.node(BOOTSTRAP)
         self.rng.shuffle(known)
-        now = self.now_ms()
-        known.sort(key=lambda each: self._connections.states.connect_in_ms(each, now))
+        known.sort(key=self._connections.connect_in_s)
         reasons: list[str] = []
         for node_id in known:
-            if self._connections.states.connect_in_ms(node_id, now) and (self._rebootstraps or reasons):
+            if self._connections.connect_in_s(node_id) and (self._rebootstraps or reasons):
                 break
             try:
                 return await self.node(node_id)

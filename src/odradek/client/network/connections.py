@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from math import inf
+from typing import Literal
 
-from odradek import __version__
 from odradek.base.addresses import host_port
 from odradek.base.clock import Clock
-from odradek.base.errors import KafkaError, ProtocolError
-from odradek.base.timing import Alarm, Backoff
-from odradek.client.core.node_states import NodeStates
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ProtocolError
+from odradek.base.timing import Backoff
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable
 from odradek.client.metrics import ClientMetrics
 from odradek.client.network import connection_attempts
@@ -39,9 +40,10 @@ from odradek.client.settings.common_keys import (
     SOCKET_CONNECTION_SETUP_TIMEOUT_MS,
 )
 from odradek.client.settings.config import ClientConfig
+from odradek.network.dialled import Attempts, Dialled, DialState
+from odradek.network.dialling import DialledConnection
 from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, TlsFailed, dial
-from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.negotiation import ApiVersionTable, Negotiation
+from odradek.protocol.negotiation import ApiVersionTable
 
 Channel = Literal["control", "data", "coordinator"]
 BOOTSTRAP = -1
@@ -60,24 +62,13 @@ _MAX_FIRST_RESPONSE = 1 << 20
 class Node:
     """Open connection to a node, and the API versions of its broker."""
 
-    __slots__ = ("address", "connection", "idle", "node_id", "renewal", "versions")
-
-    idle: Alarm
-    """Alarm after which the connection may be idle."""
-    renewal: Alarm
-    """Alarm of the next reauthentication."""
+    __slots__ = ("address", "connection", "node_id", "versions")
 
     def __init__(self, node_id: int, connection: ClientConnection, versions: ApiVersionTable, address: str = "") -> None:
         self.node_id = node_id
         self.connection = connection
         self.versions = versions
         self.address = address
-        versions.node = describe(node_id, address)
-
-
-def describe(node_id: int, address: str) -> str:
-    """Return the name of a node for messages."""
-    return f"broker {node_id} at {address}" if node_id >= 0 else f"the broker at {address}"
 
 
 class Connections:
@@ -87,44 +78,34 @@ class Connections:
     """
 
     def __init__(self, config: ClientConfig, clock: Clock, rng: random.Random) -> None:
-        self._config = config
-        self._clock = clock
-        self._rng = rng
-        self._client_id = config[CLIENT_ID]
-        self._request_timeout_s = config[REQUEST_TIMEOUT_MS] / 1000
-        self._max_idle_s = config[CONNECTIONS_MAX_IDLE_MS] / 1000
-        self._tls = tls_context(config)
-        self._authenticator = Authenticator.of(config, clock, rng)
+        self.config = config
+        self.clock = clock
+        self.rng = rng
+        self.tls = tls_context(config)
+        self.authenticator = Authenticator.of(config, clock, rng)
         setup_ms = config[SOCKET_CONNECTION_SETUP_TIMEOUT_MS]
-        self.states = NodeStates(
-            Backoff(config[RECONNECT_BACKOFF_MS], config[RECONNECT_BACKOFF_MAX_MS], rng),
-            Backoff(setup_ms, max(setup_ms, config[SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS]), rng),
-        )
+        setup = Backoff(setup_ms, max(setup_ms, config[SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS]), rng)
+        reconnect = Backoff(config[RECONNECT_BACKOFF_MS], config[RECONNECT_BACKOFF_MAX_MS], rng)
+        self._attempts: defaultdict[int, Attempts] = defaultdict(lambda: Attempts(reconnect, setup))
+        """Failed attempts to connect to each node, of all channels."""
+        self._throttled_until_s: dict[int, float] = {}
         self.metrics = ClientMetrics(config)
-        self._nodes: dict[tuple[int, Channel], Node] = {}
-        self._dialling: dict[tuple[int, Channel], asyncio.Task[Node]] = {}
-        self._renewals: set[asyncio.Task[None]] = set()
+        self._lines: dict[tuple[int, Channel], _Line] = {}
         self._closed = False
-
-    def now_ms(self) -> int:
-        """Return monotonic milliseconds."""
-        return int(self._clock.monotonic() * 1000)
 
     async def close(self) -> None:
         """Close every connection; requests in flight fail."""
         self._closed = True
-        tasks: list[asyncio.Task[Any]] = [*self._dialling.values(), *self._renewals]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for node in list(self._nodes.values()):
-            node.connection.close()
+        lines, self._lines = self._lines, {}
+        tasks = [line.close(asyncio.CancelledError()) for line in lines.values()]
+        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
 
     # -- look-up --------------------------------------------------------------------------------------------------------------------
 
     def get(self, node_id: int, channel: Channel) -> Node | None:
         """Return the connection to the node if it is open, else None."""
-        node = self._nodes.get((node_id, channel))
+        line = self._lines.get((node_id, channel))
+        node = None if line is None else line.node
         return node if node is not None and not node.connection.closed else None
 
     async def node(self, node_id: int, channel: Channel, servers: Servers) -> Node:
@@ -135,98 +116,110 @@ class Connections:
         """
         if self._closed:
             raise ClientClosed("the client is closed")
-        key = (node_id, channel)
         node = self.get(node_id, channel)
         if node is not None:
             self._use(node)
             return node
-        task = self._dialling.get(key)
-        if task is None:
-            task = self._dialling[key] = asyncio.create_task(self._dial(node_id, channel, servers))
-            task.add_done_callback(lambda done: self._dialled(key, done))
-        return await asyncio.shield(task)
+        line = self._lines.get((node_id, channel))
+        if line is None:
+            line = self._lines[(node_id, channel)] = _Line(self, node_id, self._attempts[node_id])
+        line.servers = servers
+        wanted: Deferred[Node] = Deferred()
+        line.ask(wanted)
+        return await wanted
 
     def least_loaded(self, *, every_channel: bool = False) -> Node | None:
         """Return the open control connection with the fewest requests in flight; None without one.
 
         Nodes that throttle the client come last. With `every_channel`, connections of all channels count.
         """
-        now = self.now_ms()
-        found = [node for (_, channel), node in self._nodes.items() if every_channel or channel == "control"]
-        candidates = [node for node in found if not node.connection.closed]
+        found = [line.node for (_, channel), line in self._lines.items() if every_channel or channel == "control"]
+        candidates = [node for node in found if node is not None and not node.connection.closed]
         if not candidates:
             return None
-        node = min(candidates, key=lambda each: (self.states.throttled_for_ms(each.node_id, now), each.connection.in_flight))
+        node = min(candidates, key=lambda each: (self.throttled_for_s(each.node_id), each.connection.in_flight))
         self._use(node)
         return node
 
+    def connect_in_s(self, node_id: int) -> float:
+        """Return the seconds until the node may be dialled; 0 when it may be dialled now."""
+        return self._attempts[node_id].pause_s(self.clock.monotonic())
+
     def drop(self, node_ids: list[int]) -> None:
         """Close all connections to these nodes, and forget their failures."""
-        for (node_id, _), node in list(self._nodes.items()):
-            if node_id in node_ids:
-                node.connection.close()
+        for node in self._open_nodes(node_ids):
+            node.connection.close()
         for node_id in node_ids:
-            self.states.connected(node_id)
+            self._attempts[node_id].succeeded()
 
     def throttle(self, node_id: int, throttle_time_ms: int) -> None:
         """Send no request to the node for `throttle_time_ms`, on any of its connections (KIP-219)."""
-        self.states.throttle(node_id, self.now_ms(), throttle_time_ms)
-        self.metrics.throttled(node_id, throttle_time_ms, self._clock.monotonic())
-        for (each, _), node in self._nodes.items():
-            if each == node_id:
-                node.connection.hold(throttle_time_ms / 1000)
+        now_s = self.clock.monotonic()
+        self._throttled_until_s[node_id] = now_s + max(self.throttled_for_s(node_id), throttle_time_ms / 1000)
+        self.metrics.throttled(node_id, throttle_time_ms, now_s)
+        for node in self._open_nodes([node_id]):
+            node.connection.hold(throttle_time_ms / 1000)
+
+    def throttled_for_s(self, node_id: int) -> float:
+        """Return the seconds for which no request may be sent to the node; 0 when a request may be sent."""
+        return max(self._throttled_until_s.get(node_id, 0.0) - self.clock.monotonic(), 0.0)
 
     def without_answer(self, node: Node, error: ConnectionLost) -> ConnectionLost:
         """Return the error of a request without a response, with a hint if the first request after ApiVersions failed.
 
         A broker that requires SASL answers ApiVersions and closes the connection at the next request.
         """
-        if self._authenticator is not None or node.connection.answers > 2:
+        if self.authenticator is not None or node.connection.answers > 2:
             return error
-        protocol = self._config[SECURITY_PROTOCOL].upper()
+        protocol = self.config[SECURITY_PROTOCOL].upper()
         return ConnectionLost(
             f"{node.address}: {error} at the first request; check that this listener's protocol is security.protocol={protocol}"
         )
 
+    def _open_nodes(self, node_ids: list[int]) -> list[Node]:
+        return [line.node for line in self._lines.values() if line.node is not None and line.node.node_id in node_ids]
+
     def _use(self, node: Node) -> None:
         """Count the node as used: it is not closed as idle before its caller has sent something."""
-        node.connection.active_s = self._clock.monotonic()
+        node.connection.active_s = self.clock.monotonic()
 
-    # -- dialling -------------------------------------------------------------------------------------------------------------------
 
-    def _dialled(self, key: tuple[int, Channel], task: asyncio.Task[Node]) -> None:
-        del self._dialling[key]
-        if task.cancelled():
-            connection_attempts.given_up(key[0])
-        else:
-            task.exception()
+class _Line(DialledConnection[Node]):
+    """Connection of one channel to one node."""
 
-    async def _dial(self, node_id: int, channel: Channel, servers: Servers) -> Node:
-        wait_ms = self.states.connect_in_ms(node_id, self.now_ms())
-        if wait_ms:
-            await asyncio.sleep(wait_ms / 1000)
-        reached = False
+    __slots__ = ("_address", "_owner", "node", "node_id", "servers")
+
+    servers: Servers
+    """Servers of the next dial."""
+
+    def __init__(self, owner: Connections, node_id: int, attempts: Attempts) -> None:
+        idle_ms = owner.config[CONNECTIONS_MAX_IDLE_MS]
+        life: Dialled[Deferred[Node]] = Dialled(attempts, patient=True, idle_s=idle_ms / 1000 if idle_ms >= 0 else inf)
+        super().__init__(owner.clock, life, owner.config[REQUEST_TIMEOUT_MS] / 1000, owner.rng)
+        self._owner = owner
+        self._address = ""
+        """HOST:PORT of the server that was dialled last."""
+        self.node_id = node_id
+        self.node: Node | None = None
+
+    async def _open(self, timeout_s: float) -> int:
         reasons: list[str] = []
-        try:
-            for host, port in await servers():
-                where = host_port(host, port)
-                connection_attempts.dialling(node_id, where)
+        for host, port in await self.servers():
+            self._address = host_port(host, port)
+            connection_attempts.dialling(self.node_id, self._address)
+            try:
+                connection = await self._connect(host, port, timeout_s)
                 try:
-                    connection = await self._connect(node_id, host, port)
-                    reached = True
-                    node = await self._make_ready(node_id, connection, host, port)
-                except ConnectionLost as error:
-                    connection_attempts.failed(node_id, where, str(error))
-                    reasons.append(str(error))
-                else:
-                    return self._ready(node, channel)
-            raise NoBrokersAvailable(reasons) if node_id == BOOTSTRAP else ConnectionLost(reasons[-1])
-        except (ConnectionLost, KafkaError):
-            self.states.failed(node_id, self.now_ms(), reached=reached)
-            raise
+                    return await self._greet(connection)
+                except Exception as error:
+                    raise self._explained(error) from None
+            except ConnectionLost as error:
+                connection_attempts.failed(self.node_id, self._address, str(error))
+                reasons.append(str(error))
+        raise NoBrokersAvailable(reasons) if self.node_id == BOOTSTRAP else ConnectionLost(reasons[-1])
 
-    async def _connect(self, node_id: int, host: str, port: int) -> ClientConnection:
-        timeout_s = self.states.setup_timeout_ms(node_id) / 1000
+    async def _connect(self, host: str, port: int, timeout_s: float) -> ClientConnection:
+        config = self._owner.config
         reasons: dict[str, str] = {}
         for address in await addresses_of(host, port):
             try:
@@ -235,129 +228,71 @@ class Connections:
                     port,
                     name=host,
                     clock=self._clock,
-                    client_id=self._client_id,
+                    client_id=config[CLIENT_ID],
                     timeout_s=timeout_s,
                     max_in_flight=MAX_IN_FLIGHT,
                     max_queued=MAX_QUEUED,
                     max_response=_MAX_FIRST_RESPONSE,
-                    tls=self._tls,
-                    send_buffer=self._config[SEND_BUFFER_BYTES],
-                    receive_buffer=self._config[RECEIVE_BUFFER_BYTES],
+                    tls=self._owner.tls,
+                    send_buffer=config[SEND_BUFFER_BYTES],
+                    receive_buffer=config[RECEIVE_BUFFER_BYTES],
                 )
             except TlsFailed as error:
-                raise self._explained(error, host_port(host, port)) from None
+                raise self._explained(error) from None
             except ConnectionLost as error:
                 reasons[address] = str(error)
         if len(set(reasons.values())) == 1:
             raise ConnectionLost(next(iter(reasons.values())))
         raise ConnectionLost("; ".join(f"{reason} ({address})" for address, reason in reasons.items()))
 
-    async def _make_ready(self, node_id: int, connection: ClientConnection, host: str, port: int) -> Node:
-        where = host_port(host, port)
+    async def _log_in(self, connection: ClientConnection, versions: ApiVersionTable, timeout_s: float) -> int:
+        authenticator, metrics = self._owner.authenticator, self._owner.metrics
+        versions.node = f"broker {self.node_id} at {self._address}" if self.node_id >= 0 else f"the broker at {self._address}"
+        if authenticator is None:
+            return 0
+        renewing, begin_s = self.life.state is DialState.RENEWING, self._clock.monotonic()
         try:
-            node = Node(node_id, connection, await self._negotiate(connection), where)
-            node.idle = Alarm(self._clock, lambda: self._close_idle(node))
-            node.renewal = Alarm(self._clock, lambda: self._start_renewal(node))
-            if self._authenticator is not None:
-                await self._authenticate(node)
-        except BaseException as error:
-            connection.close()
-            raise self._explained(error, where) from None
-        connection.limit_responses(MAX_RESPONSE)
-        return node
+            lifetime_ms = await authenticator.authenticate(connection, versions, self._address, timeout_s)
+        except BaseException:
+            if renewing:
+                # Waiting requests fail with a lost connection; the next dial raises the cause.
+                metrics.reauthentication_failed()
+            raise
+        now_s = self._clock.monotonic()
+        if renewing:
+            metrics.reauthenticated(now_s - begin_s, now_s)
+        else:
+            metrics.authenticated()
+        return lifetime_ms
 
-    def _explained(self, error: BaseException, where: str) -> BaseException:
+    def _explained(self, error: Exception) -> Exception:
+        config, metrics, where = self._owner.config, self._owner.metrics, self._address
         if isinstance(error, TlsFailed):
-            self.metrics.authentication_failed()
-            return explained(error, where, has_certificate=has_certificate(self._config))
+            metrics.authentication_failed()
+            return explained(error, where, has_certificate=has_certificate(config))
         if isinstance(error, AuthenticationFailed):
-            self.metrics.authentication_failed()
+            metrics.authentication_failed()
         elif isinstance(error, ProtocolError):
             return ConnectionLost(f"{where} does not speak Kafka's protocol: {error}")
         elif isinstance(error, ConnectionLost) and not isinstance(error, RequestTimedOut):
-            protocol = self._config[SECURITY_PROTOCOL].upper()
+            protocol = config[SECURITY_PROTOCOL].upper()
             hint = f"check that this listener's protocol is security.protocol={protocol}"
-            if self._tls is not None and not has_certificate(self._config):
+            if self._owner.tls is not None and not has_certificate(config):
                 hint += ", and whether it requires a client certificate (ssl.keystore.location)"
             return ConnectionLost(f"{where} closed the connection: {error}; {hint}")
         return error
 
-    async def _negotiate(self, connection: ClientConnection) -> ApiVersionTable:
-        negotiation = Negotiation(__version__)
-        while True:
-            question = [negotiation.question()]
-            body = await connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=self._request_timeout_s)
-            table = negotiation.answered(body)
-            if table is not None:
-                return table
+    def _opened(self, connection: ClientConnection, versions: ApiVersionTable) -> Node:
+        connection.limit_responses(MAX_RESPONSE)
+        connection_attempts.connected(self.node_id)
+        connection.hold(self._owner.throttled_for_s(self.node_id))
+        connection.meter = self._owner.metrics.opened(self.node_id)
+        self.node = Node(self.node_id, connection, versions, self._address)
+        return self.node
 
-    def _ready(self, node: Node, channel: Channel) -> Node:
-        connection = node.connection
-        self.states.connected(node.node_id)
-        connection_attempts.connected(node.node_id)
-        throttled_ms = self.states.throttled_for_ms(node.node_id, self.now_ms())
-        if throttled_ms:
-            connection.hold(throttled_ms / 1000)
-        connection.meter = self.metrics.opened(node.node_id)
-        self._nodes[(node.node_id, channel)] = node
-        connection.on_close(lambda _: self._gone(node, channel))
-        self._use(node)
-        if self._max_idle_s >= 0:
-            node.idle.set(self._max_idle_s)
-        return node
-
-    def _gone(self, node: Node, channel: Channel) -> None:
-        self.metrics.closed()
-        if self._nodes.get((node.node_id, channel)) is node:
-            del self._nodes[(node.node_id, channel)]
-        node.idle.close()
-        node.renewal.close()
-
-    def _close_idle(self, node: Node) -> None:
-        connection = node.connection
-        rest_s = connection.active_s + self._max_idle_s - self._clock.monotonic()
-        if connection.in_flight:
-            rest_s = self._max_idle_s
-        if rest_s <= 0:
-            connection.close()
-        else:
-            node.idle.set(rest_s)
-
-    # -- sessions -------------------------------------------------------------------------------------------------------------------
-
-    async def _authenticate(self, node: Node) -> None:
-        assert self._authenticator is not None
-        lifetime_ms = await self._authenticator.authenticate(node.connection, node.versions, node.address, self._request_timeout_s)
-        self.metrics.authenticated()
-        self._renew_later(node, lifetime_ms)
-
-    def _renew_later(self, node: Node, lifetime_ms: int) -> None:
-        if lifetime_ms > 0:
-            # As Java's SaslClientAuthenticator: at 85 to 95 % of the session, so that clients do not reauthenticate all at once.
-            pause_s = lifetime_ms * self._rng.uniform(0.85, 0.95) / 1000
-            node.renewal.set(pause_s)
-
-    def _start_renewal(self, node: Node) -> None:
-        task = asyncio.get_running_loop().create_task(self._renew(node))
-        self._renewals.add(task)
-        task.add_done_callback(self._renewals.discard)
-
-    async def _renew(self, node: Node) -> None:
-        """Reauthenticate the open connection. Other requests wait, because the broker accepts none during the exchange."""
-        assert self._authenticator is not None
-        begin_s = self._clock.monotonic()
-        # Reauthentication does not count as use: an idle connection is still closed.
-        used_s = begin_s if node.connection.in_flight else node.connection.active_s
-        node.connection.pause()
-        try:
-            lifetime_ms = await self._authenticator.authenticate(node.connection, node.versions, node.address, self._request_timeout_s)
-        except Exception:
-            # Not only OdradekError and ProtocolError: a SASL mechanism calls libraries, which raise other errors. Waiting requests fail
-            # with a lost connection; the next dial raises the cause.
-            self.metrics.reauthentication_failed()
-            node.connection.close()
-            return
-        self.metrics.reauthenticated(self._clock.monotonic() - begin_s, self._clock.monotonic())
-        node.connection.active_s = used_s
-        node.connection.resume()
-        self._renew_later(node, lifetime_ms)
+    def _ended(self, error: BaseException, *, opened: bool) -> None:
+        self.node = None
+        if opened:
+            self._owner.metrics.closed()
+        elif self.life.state is DialState.CLOSED:
+            connection_attempts.given_up(self.node_id)

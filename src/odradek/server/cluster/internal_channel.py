@@ -35,7 +35,7 @@ class OpenChannel(Step[InterBrokerChannel]):
         dynamic = services.dynamic_config
         dynamic.subscribe((SASL_MECHANISM_INTER_BROKER_PROTOCOL,), lambda: logins.read(dynamic.current))
         name = f"node-{config.node_id}"
-        self._peers = Peers(node.loop, node.clock, name, peer_settings(config), services.tls.towards, logins.client)
+        self._peers = Peers(node.clock, name, peer_settings(config), services.tls.towards, logins.client)
         listener = config.inter_broker_listener_name
         names = {CONTROLLER: config.controller_listener_names[0], BROKER: listener}
         self._channel = InterBrokerChannel(
