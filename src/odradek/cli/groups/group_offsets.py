@@ -64,7 +64,7 @@ class Targets(NamedTuple):
     from_file: Path | None
 
     def option(self, *, needed: bool) -> str | None:
-        """Return the given option, None for none. Raises UsageError for two options, and for none when an option is needed."""
+        """Return the given option, or None. Raises UsageError for two options, and for none when an option is needed."""
         given = self._asdict().items()
         return one_of({f"--{name.replace('_', '-')}": value is not None and value is not False for name, value in given}, needed=needed)
 
