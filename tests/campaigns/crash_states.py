@@ -42,8 +42,16 @@ from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
 from tests.campaigns.crash_model import Batch, Found, History, Violation, check, owners_of
 from tests.clock import ManualClock
-from tests.storage.support import NOW_MS, checkpoint_log_start_offsets, checkpoint_recovery_points, cleanup, load_all, marker, topic_config
-from tests.storage.test_model import _no_broker as no_broker
+from tests.storage.support import (
+    NOW_MS,
+    checkpoint_log_start_offsets,
+    checkpoint_recovery_points,
+    cleanup,
+    load_all,
+    marker,
+    no_broker,
+    topic_config,
+)
 
 DATA = "/data"
 PLAIN = {"segment_bytes": 700, "index_interval_bytes": 100, "retention_bytes": 1000, "file_delete_delay_ms": 0}

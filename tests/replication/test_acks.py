@@ -18,8 +18,8 @@ from odradek.storage.append import AppendOrigin
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.handlers.support import Broker
+from tests.replication.partition_support import Pair
 from tests.replication.support import TP, PartitionMetadata, batch
-from tests.replication.test_partition import Pair
 
 
 class Reached:

@@ -12,8 +12,8 @@ from odradek.replication.isr import CommittedIsr
 from odradek.replication.roles import Role
 from odradek.storage.append import AppendOrigin
 from tests.clock import ManualClock
+from tests.replication.partition_support import Pair, error_of
 from tests.replication.support import MAX_LAG_MS, TP, Brokers, Node, PartitionMetadata, batch, content, fetch_as, replicate, wanted
-from tests.replication.test_partition import Pair, error_of
 
 
 def single(**config: str) -> Node:

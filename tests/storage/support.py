@@ -7,6 +7,7 @@ from uuid import UUID
 
 from odradek.base.disk import Disk
 from odradek.base.ids import TopicPartition
+from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
 from odradek.records.batch import Record, decode_records, encode_batch
 from odradek.records.compression import Compression
@@ -164,3 +165,8 @@ def load_all(
         loading.open()
         loading.work()
         logs.adopt(loading, is_stray, assigned)
+
+
+def no_broker() -> BrokerConfig:
+    """The log manager only hands it on."""
+    return BrokerConfig.__new__(BrokerConfig)

@@ -18,8 +18,15 @@ from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.storage.support import TOPIC_ID, batch, checkpoint_log_start_offsets, checkpoint_recovery_points, load_all, topic_config
-from tests.storage.test_model import _no_broker
+from tests.storage.support import (
+    TOPIC_ID,
+    batch,
+    checkpoint_log_start_offsets,
+    checkpoint_recovery_points,
+    load_all,
+    no_broker,
+    topic_config,
+)
 
 CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
 A_ID, B_ID = UUID(int=1001), UUID(int=1002)
@@ -28,7 +35,7 @@ IDS = {"/a": A_ID, "/b": B_ID}
 
 def manager(disk: VirtualDisk, *directories: str) -> LogManager:
     directories = directories or ("/data",)
-    made = LogManager(disk, ManualClock(), directories, _no_broker(), random=random.Random(3), directory_ids=IDS)
+    made = LogManager(disk, ManualClock(), directories, no_broker(), random=random.Random(3), directory_ids=IDS)
     load_all(made, lambda _: CONFIG)
     return made
 
@@ -173,7 +180,7 @@ def test_logs_that_a_failing_directory_leaves_behind_do_not_keep_the_next_start(
             for log in made:
                 log.flush()
         logs.finish_checkpoints([])
-        again = LogManager(disk.kill(), ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids=IDS)
+        again = LogManager(disk.kill(), ManualClock(), ("/a", "/b"), no_broker(), random=random.Random(3), directory_ids=IDS)
         load_all(again, lambda _: CONFIG, assigned=lambda topic_partition, topic_id: named)
         ends = {log.topic_partition.partition: log.log_end_offset for log in again.logs}
         assert ends == {number: log.log_end_offset for number, log in enumerate(made)}
@@ -256,7 +263,7 @@ def test_what_goes_wrong_otherwise_comes_up_in_create_log_and_stops_no_other(mon
 
 @pytest.mark.parametrize("verify", [True, False])
 def test_settings_that_changed_meanwhile_hold(verify: bool) -> None:
-    logs = LogManager(VirtualDisk(), ManualClock(), ("/data",), _no_broker(), random=random.Random(3), verify_transactions=not verify)
+    logs = LogManager(VirtualDisk(), ManualClock(), ("/data",), no_broker(), random=random.Random(3), verify_transactions=not verify)
     load_all(logs, lambda _: CONFIG)
     creation = begin(logs, 1)
     creation.run()

@@ -14,8 +14,7 @@ from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery
-from tests.storage.support import batch, cleanup, load_all, open_log, read_all, read_bytes, topic_config
-from tests.storage.test_model import _no_broker
+from tests.storage.support import batch, cleanup, load_all, no_broker, open_log, read_all, read_bytes, topic_config
 
 COUNT = 60
 BYTES_PER_LOG = 4_600
@@ -35,7 +34,7 @@ def descriptors(folder: Path) -> int:
 
 
 def manager(folder: Path, clock: ManualClock) -> LogManager:
-    logs = LogManager(OsDisk(), clock, [str(folder)], _no_broker(), random=random.Random(1))
+    logs = LogManager(OsDisk(), clock, [str(folder)], no_broker(), random=random.Random(1))
     load_all(logs, lambda _: CONFIG)
     return logs
 

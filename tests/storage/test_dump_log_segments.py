@@ -20,8 +20,8 @@ from odradek.storage.options import LogOptions
 from odradek.storage.recovery import walk_batches
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, compact_config
+from tests.storage.jvm_support import dump
 from tests.storage.support import batch, marker, topic_config
-from tests.storage.test_jvm import dump
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 

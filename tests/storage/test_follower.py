@@ -34,11 +34,11 @@ from tests.storage.support import (
     checkpoint_recovery_points,
     load_all,
     marker,
+    no_broker,
     open_log,
     open_transactions,
     topic_config,
 )
-from tests.storage.test_model import _no_broker as no_broker
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)
 
@@ -160,7 +160,7 @@ def check_against_rescan(disk: VirtualDisk, log: Log) -> Rescan:
     return scan
 
 
-class World:
+class FollowerWorld:
     """Two replicas; `leader` is the one that is written to."""
 
     def __init__(self, seed: int) -> None:
@@ -349,7 +349,7 @@ class World:
 @given(st.integers(min_value=0, max_value=1 << 32))
 @example(0)
 def test_a_follower_that_caught_up_has_the_leaders_log(seed: int) -> None:
-    world = World(seed)
+    world = FollowerWorld(seed)
     for _ in range(150):
         world.step()
     world.catch_up()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.peers import CLUSTER_ID, JvmBroker, run_jvm_tool
+from interop.peers import CLUSTER_ID, JvmBroker
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.records.batch import iter_headers
@@ -23,27 +23,10 @@ from odradek.storage.log_manager import LogManager
 from odradek.storage.meta_properties import read_meta_properties
 from odradek.storage.options import LogOptions
 from tests.clock import ManualClock
-from tests.storage.support import batch, load_all, marker, open_transactions, read_all, topic_config
-from tests.storage.test_model import _no_broker
+from tests.storage.jvm_support import COMPLAINTS, dump
+from tests.storage.support import batch, load_all, marker, no_broker, open_transactions, read_all, topic_config
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
-
-COMPLAINTS = re.compile(
-    r"mismatch|Mismatch|isvalid: false|out of order|Found timestamp|non-consecutive|invalid bytes|Exception|corrupt", re.IGNORECASE
-)
-
-
-def java(*arguments: str) -> str:
-    done = run_jvm_tool(*arguments, timeout=120)
-    said = (done.stdout + done.stderr).decode()
-    assert done.returncode == 0, said
-    return said
-
-
-def dump(files: list[Path], *options: str) -> str:
-    """What the tool says; 4.3.1 finds "non-consecutive offsets" in every log that does not begin at 0, the JVM's own too."""
-    output = java("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options)
-    return re.sub(r"Non-consecutive offsets in \S+\n  -1 is followed by \d+\n", "", output)
 
 
 def test_dump_log_segments_reads_our_files(tmp_path: Path) -> None:
@@ -130,7 +113,7 @@ def fill(broker: JvmBroker) -> None:
 
 def load(broker: JvmBroker) -> LogManager:
     clock = ManualClock(wall_start_ms=int(time.time() * 1000))
-    manager = LogManager(OsDisk(), clock, [str(broker.data)], _no_broker(), random=random.Random(1))
+    manager = LogManager(OsDisk(), clock, [str(broker.data)], no_broker(), random=random.Random(1))
     load_all(manager, lambda _: topic_config(segment_bytes=1 << 20))
     return manager
 

@@ -20,9 +20,8 @@ from odradek.storage.compaction.manager import CleanerManager
 from odradek.storage.compaction.plan import CleaningPlan, cleanable_offsets
 from odradek.storage.disk import OsDisk
 from odradek.storage.txn_index import TransactionIndex
-from tests.storage.compaction_support import Cleanery, compact_config
-from tests.storage.test_compaction_properties import Story
-from tests.storage.test_jvm import COMPLAINTS, dump, java
+from tests.storage.compaction_support import Cleanery, Story, compact_config
+from tests.storage.jvm_support import COMPLAINTS, dump, java
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 

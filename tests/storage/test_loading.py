@@ -19,12 +19,11 @@ from odradek.storage.log_manager import LogManager
 from odradek.storage.options import LogOptions
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
-from tests.storage.support import TOPIC_ID, batch, load_all, topic_config
-from tests.storage.test_model import _no_broker
+from tests.storage.support import TOPIC_ID, batch, load_all, no_broker, topic_config
 
 
 def filled(disk: VirtualDisk, *directories: str) -> None:
-    manager = LogManager(disk, ManualClock(), directories, _no_broker(), random=Random(1))
+    manager = LogManager(disk, ManualClock(), directories, no_broker(), random=Random(1))
     load_all(manager, lambda _: topic_config())
     for number in range(12):
         log = manager.create_log(TopicPartition("orders", number), TOPIC_ID, topic_config())
@@ -67,7 +66,7 @@ def test_a_log_that_cannot_be_loaded_takes_its_directory_offline_and_no_other(ca
     survivor.write_atomic("/a/.kafka_cleanshutdown", b"{}")
     failed: list[str] = []
     manager = LogManager(
-        survivor, ManualClock(), ["/a", "/b"], _no_broker(), random=Random(1), on_directory_failure=lambda path, _: failed.append(path)
+        survivor, ManualClock(), ["/a", "/b"], no_broker(), random=Random(1), on_directory_failure=lambda path, _: failed.append(path)
     )
     load_all(manager, lambda _: topic_config())
     assert failed == ["/a"]

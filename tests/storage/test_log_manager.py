@@ -32,16 +32,16 @@ from tests.storage.support import (
     checkpoint_log_start_offsets,
     checkpoint_recovery_points,
     load_all,
+    no_broker,
     read_all,
     topic_config,
 )
-from tests.storage.test_model import _no_broker
 
 CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
 
 
 def manager(disk: VirtualDisk, *directories: str, clock: ManualClock | None = None) -> LogManager:
-    made = LogManager(disk, clock or ManualClock(), directories or ("/data",), _no_broker(), random=random.Random(3))
+    made = LogManager(disk, clock or ManualClock(), directories or ("/data",), no_broker(), random=random.Random(3))
     load_all(made, lambda _: CONFIG)
     return made
 
@@ -183,7 +183,7 @@ def test_strays_are_set_aside_and_stay() -> None:
     logs = manager(disk)
     logs.create_log(PARTITION, TOPIC_ID, CONFIG).append_as_leader(batch(3), 0)
     logs.shutdown()
-    again = LogManager(disk, ManualClock(), ["/data"], _no_broker(), random=random.Random(3))
+    again = LogManager(disk, ManualClock(), ["/data"], no_broker(), random=random.Random(3))
     load_all(again, lambda _: CONFIG, is_stray=lambda partition, topic_id: topic_id == TOPIC_ID)
     assert again.get_log(PARTITION) is None
     (stray,) = again.strays
@@ -224,7 +224,7 @@ def test_of_two_logs_of_a_partition_the_empty_one_goes(order: tuple[str, str]) -
 def test_of_two_logs_of_a_partition_the_one_that_the_metadata_names_counts_and_the_other_is_kept_aside(order: tuple[str, str]) -> None:
     disk = twice(2)
     ids = {"/a": A_ID, "/b": B_ID}
-    logs = LogManager(disk, ManualClock(), order, _no_broker(), random=random.Random(3), directory_ids=ids)
+    logs = LogManager(disk, ManualClock(), order, no_broker(), random=random.Random(3), directory_ids=ids)
     load_all(logs, lambda _: CONFIG, assigned=lambda topic_partition, topic_id: B_ID)
     assert [(log.directory, log.log_end_offset) for log in logs.logs] == [("/b/orders-0", 2)]
     assert [path.startswith("/a/orders-0.") and path.endswith("-stray") for path in logs.strays] == [True]
@@ -233,7 +233,7 @@ def test_of_two_logs_of_a_partition_the_one_that_the_metadata_names_counts_and_t
 def test_a_directory_that_fails_while_a_second_log_is_put_aside_goes_offline() -> None:
     disk = twice(2)
     disk.fail("/a", "rename")
-    logs = LogManager(disk, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
+    logs = LogManager(disk, ManualClock(), ("/a", "/b"), no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
     load_all(logs, lambda _: CONFIG, assigned=lambda topic_partition, topic_id: B_ID)
     assert [log.directory for log in logs.logs] == ["/b/orders-0"]
     assert [directory.path for directory in logs.online_directories] == ["/b"]
@@ -326,7 +326,7 @@ def test_loading_reports_its_progress() -> None:
     for partition in range(3):
         logs.create_log(TopicPartition("t", partition), TOPIC_ID, CONFIG).append_as_leader(batch(1), 0)
     reports: list[LoadProgress] = []
-    again = LogManager(disk.kill(), ManualClock(), ["/data"], _no_broker(), random=random.Random(3))
+    again = LogManager(disk.kill(), ManualClock(), ["/data"], no_broker(), random=random.Random(3))
     load_all(again, lambda _: CONFIG, on_progress=reports.append)
     assert {report.done for report in reports} == {0, 1, 2}
     assert any(report.segments_total == 1 and report.segments_done == 1 for report in reports)
@@ -441,7 +441,7 @@ def test_a_new_log_that_a_power_cut_takes_is_made_again(seed: int) -> None:
     logs = manager(disk)
     logs.create_log(PARTITION, TOPIC_ID, CONFIG).assign_epoch_start(4, 0)
     disk = disk.crash(random.Random(seed))
-    again = LogManager(disk, ManualClock(), ("/data",), _no_broker(), random=random.Random(3))
+    again = LogManager(disk, ManualClock(), ("/data",), no_broker(), random=random.Random(3))
     load_all(again, lambda _: CONFIG, is_stray=lambda _, topic_id: topic_id is None)
     log = again.create_log(PARTITION, TOPIC_ID, CONFIG)
     log.append_as_leader(batch(3), 5)
@@ -480,7 +480,7 @@ def two_logs(count: int = 3) -> tuple[VirtualDisk, LogManager]:
 
 
 def moving(disk: VirtualDisk) -> LogManager:
-    made = LogManager(disk, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
+    made = LogManager(disk, ManualClock(), ("/a", "/b"), no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
     load_all(made, lambda _: CONFIG)
     return made
 
@@ -539,7 +539,7 @@ def test_a_copy_does_not_replace_a_log_whose_directory_is_offline(note: bool) ->
         disk.remove(f"{future.directory}/moved-from")
     survivor = disk.kill()
     survivor.fail("/a", "read")
-    after = LogManager(survivor, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
+    after = LogManager(survivor, ManualClock(), ("/a", "/b"), no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
     load_all(after, lambda _: CONFIG)
     after.settle_moves(lambda topic_partition, topic_id: B_ID)
     assert after.get_log(PARTITION) is None
@@ -815,7 +815,7 @@ def test_the_copy_of_a_log_on_its_way_takes_over_what_is_configured() -> None:
 
 @pytest.mark.parametrize("verify", [True, False])
 def test_logs_to_come_ask_for_verification_as_those_that_are_there(verify: bool) -> None:
-    logs = LogManager(VirtualDisk(), ManualClock(), ("/data",), _no_broker(), random=random.Random(3), verify_transactions=not verify)
+    logs = LogManager(VirtualDisk(), ManualClock(), ("/data",), no_broker(), random=random.Random(3), verify_transactions=not verify)
     load_all(logs, lambda _: CONFIG)
     logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG)
     logs.update_producer_settings(60_000, verify_transactions=verify)

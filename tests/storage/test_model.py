@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
-from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
@@ -22,6 +21,7 @@ from tests.storage.support import (
     checkpoint_recovery_points,
     cleanup,
     load_all,
+    no_broker,
     read_all,
     topic_config,
 )
@@ -29,7 +29,7 @@ from tests.storage.support import (
 CONFIG = topic_config(segment_bytes=1500, index_interval_bytes=100, retention_bytes=4000, file_delete_delay_ms=0)
 
 
-class World:
+class LogWorld:
     """The log and, beside it, what it ought to hold."""
 
     def __init__(self, seed: int) -> None:
@@ -45,7 +45,7 @@ class World:
         self.open()
 
     def open(self) -> None:
-        self.manager = LogManager(self.disk, self.clock, ["/data"], _no_broker(), random=self.rng)
+        self.manager = LogManager(self.disk, self.clock, ["/data"], no_broker(), random=self.rng)
         load_all(self.manager, _config)
         self.log: Log = self.manager.create_log(PARTITION, TOPIC_ID, CONFIG)
 
@@ -128,11 +128,6 @@ def _config(_: TopicPartition) -> TopicConfig:
     return CONFIG
 
 
-def _no_broker() -> BrokerConfig:
-    """The log manager only hands it on."""
-    return BrokerConfig.__new__(BrokerConfig)
-
-
 shares = st.floats(0, 1)
 steps = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 6), st.integers(8, 200)),
@@ -155,7 +150,7 @@ steps = st.one_of(
 @given(st.lists(steps, min_size=1, max_size=40), st.integers(0, 1 << 30))
 @settings(max_examples=150, derandomize=True, deadline=None, report_multiple_bugs=False)
 def test_the_log_does_what_a_list_does(script: list[tuple[object, ...]], seed: int) -> None:
-    world = World(seed)
+    world = LogWorld(seed)
     for name, *arguments in script:
         if name == "checkpoint":
             checkpoint_recovery_points(world.manager)

@@ -43,10 +43,10 @@ from tests.storage.support import (
     cleanup,
     load_all,
     marker,
+    no_broker,
     read_bytes,
     topic_config,
 )
-from tests.storage.test_model import _no_broker as no_broker
 
 BEGINNING: dict[str, object] = {
     "segment_bytes": 1200,
@@ -68,7 +68,7 @@ CHANGES: list[tuple[str, object]] = [
 PRODUCERS = 3
 
 
-class World:
+class TransactionsWorld:
     """A log, and what it ought to hold."""
 
     def __init__(self, **values: object) -> None:
@@ -594,7 +594,7 @@ steps = st.tuples(st.sampled_from(NAMES), st.integers(0, 1 << 30))
 
 
 def run(script: list[tuple[str, int]], **values: object) -> None:
-    world = World(**values)
+    world = TransactionsWorld(**values)
     for name, seed in script:
         rng = random.Random(seed)
         rule: Callable[[random.Random], None] = getattr(world, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pytest
 
@@ -11,9 +10,10 @@ from odradek.storage.append import AppendOrigin
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
 from odradek.storage.txn_index import AbortedTransaction
-from odradek.testing.simulation.disk import ALL, DIRECTORIES, NONE, PREFIX, SUBSET, VirtualDisk
+from odradek.testing.simulation.disk import ALL, NONE, SUBSET, VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.compaction_support import Cleanery, compact_config, latest
+from tests.storage.power_support import MODES, cut_during
 from tests.storage.support import (
     DIRECTORY,
     PARTITION,
@@ -24,30 +24,13 @@ from tests.storage.support import (
     checkpoint_recovery_points,
     load_all,
     marker,
+    no_broker,
     open_log,
     read_all,
     topic_config,
 )
-from tests.storage.test_model import _no_broker as no_broker
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)
-MODES = ((NONE, NONE), (ALL, ALL), (NONE, ALL), (ALL, NONE), (PREFIX, SUBSET), (PREFIX, SUBSET), (DIRECTORIES, SUBSET))
-
-
-def cut_during(disk: VirtualDisk, action: Callable[[], object]) -> list[VirtualDisk]:
-    """What power cuts before each change that `action` makes to the disk, and after the last, may leave."""
-    rng = random.Random(17)
-    found: list[VirtualDisk] = []
-
-    def cut(operation: str, _: str) -> None:
-        if operation != "read":
-            found.extend(disk.crash(rng, names=names, data=data) for names, data in MODES)
-
-    disk.fault = cut
-    action()
-    disk.fault = None
-    found.extend(disk.crash(rng, names=names, data=data) for names, data in MODES)
-    return found
 
 
 # -- transaction indexes -------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.storage.support import NOW_MS, batch, open_log, read_bytes, topic_con
 HOUR_MS = 3_600_000
 
 
-class World:
+class RunTimeWorld:
     """A log with three segments of two batches each, and what it takes to change it."""
 
     def __init__(self) -> None:
@@ -53,11 +53,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> RunTimeWorld:
+    return RunTimeWorld()
 
 
-def test_retention_ms(world: World) -> None:
+def test_retention_ms(world: RunTimeWorld) -> None:
     world.clock.advance_ms(HOUR_MS)
     assert world.log.delete_old_segments() == 0
     world.configure(retention_ms=HOUR_MS // 2)
@@ -65,14 +65,14 @@ def test_retention_ms(world: World) -> None:
     assert world.log.log_start_offset == world.log.log_end_offset == 12
 
 
-def test_retention_bytes(world: World) -> None:
+def test_retention_bytes(world: RunTimeWorld) -> None:
     assert world.log.delete_old_segments() == 0
     world.configure(retention_bytes=world.log.segments[0].size * 2)
     assert world.log.delete_old_segments() == 1
     assert world.log.log_start_offset == 4
 
 
-def test_cleanup_policy(world: World) -> None:
+def test_cleanup_policy(world: RunTimeWorld) -> None:
     world.clock.advance_ms(HOUR_MS)
     world.configure(retention_ms=1, cleanup_policy="compact")
     assert world.log.delete_old_segments() == 0
@@ -80,7 +80,7 @@ def test_cleanup_policy(world: World) -> None:
     assert world.log.delete_old_segments() == 3
 
 
-def test_segment_bytes(world: World) -> None:
+def test_segment_bytes(world: RunTimeWorld) -> None:
     world.append()
     assert world.segments == 3
     world.configure(segment_bytes=world.log.active.size + 1)
@@ -88,7 +88,7 @@ def test_segment_bytes(world: World) -> None:
     assert world.segments == 4
 
 
-def test_segment_ms(world: World) -> None:
+def test_segment_ms(world: RunTimeWorld) -> None:
     world.clock.advance_ms(HOUR_MS)
     world.append()
     assert world.segments == 3
@@ -105,7 +105,7 @@ def test_segment_jitter_ms() -> None:
     assert log.roll().roll_jitter_ms == 49
 
 
-def test_segment_index_bytes_and_index_interval_bytes(world: World) -> None:
+def test_segment_index_bytes_and_index_interval_bytes(world: RunTimeWorld) -> None:
     world.configure(index_interval_bytes=1_000_000)
     for _ in range(5):
         world.append()
@@ -120,7 +120,7 @@ def test_segment_index_bytes_and_index_interval_bytes(world: World) -> None:
     assert world.segments == 4, "a full index begins a new segment"
 
 
-def test_flush_messages_and_flush_ms(world: World) -> None:
+def test_flush_messages_and_flush_ms(world: RunTimeWorld) -> None:
     assert not world.log.needs_flush(world.clock.time_ms())
     world.configure(flush_messages=12)
     assert world.log.needs_flush(world.clock.time_ms())
@@ -136,14 +136,14 @@ def test_flush_messages_and_flush_ms(world: World) -> None:
     assert world.log.needs_flush(world.clock.time_ms() + 1000)
 
 
-def test_max_message_bytes(world: World) -> None:
+def test_max_message_bytes(world: RunTimeWorld) -> None:
     world.configure(max_message_bytes=100)
     assert world.refusal(lambda: world.append(size=200)) is ErrorCode.MESSAGE_TOO_LARGE
     world.configure(max_message_bytes=1000)
     world.append(size=200)
 
 
-def test_compression_type_and_level(world: World) -> None:
+def test_compression_type_and_level(world: RunTimeWorld) -> None:
     world.append()
     assert world.last_header()[0] is Compression.NONE
     sizes: list[int] = []
@@ -163,7 +163,7 @@ def test_compression_type_and_level(world: World) -> None:
     assert world.last_header()[0] is Compression.LZ4
 
 
-def test_message_timestamp_type_and_window(world: World) -> None:
+def test_message_timestamp_type_and_window(world: RunTimeWorld) -> None:
     world.append(timestamp=5)
     assert not world.last_header()[1]
     world.configure(message_timestamp_type="LogAppendTime")
@@ -175,7 +175,7 @@ def test_message_timestamp_type_and_window(world: World) -> None:
     world.append(timestamp=NOW_MS - 999)
 
 
-def test_preallocate(world: World) -> None:
+def test_preallocate(world: RunTimeWorld) -> None:
     world.configure(segment_bytes=4096)
     world.log.roll()
     world.append()
@@ -185,7 +185,7 @@ def test_preallocate(world: World) -> None:
     assert world.log.active.file.size() == 4096
 
 
-def test_keys_that_are_looked_at_when_they_are_needed(world: World) -> None:
+def test_keys_that_are_looked_at_when_they_are_needed(world: RunTimeWorld) -> None:
     """Those that the cleaner, the deletion of files and the leader read from the log each time."""
     world.configure(
         file_delete_delay_ms=5,

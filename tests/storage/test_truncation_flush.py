@@ -15,6 +15,7 @@ from odradek.storage.log_manager import LogManager
 from odradek.storage.truncation_flush import Hardening
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
+from tests.storage.power_support import MODES, cut_during
 from tests.storage.support import (
     DIRECTORY,
     PARTITION,
@@ -22,12 +23,11 @@ from tests.storage.support import (
     batch,
     checkpoint_recovery_points,
     load_all,
+    no_broker,
     open_log,
     read_all,
     topic_config,
 )
-from tests.storage.test_model import _no_broker as no_broker
-from tests.storage.test_power_cuts import MODES, cut_during
 
 CONFIG = topic_config(segment_bytes=1200, index_interval_bytes=100, file_delete_delay_ms=0)
 OTHER = TopicPartition("orders", 1)
