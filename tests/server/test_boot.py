@@ -23,6 +23,7 @@ from odradek.server.upkeep.tasks import RunTasks
 from odradek.storage.meta_properties import NotFormatted
 from odradek.testing.simulation.disk import VirtualDisk
 from odradek.testing.simulation.loop import SimulatedLoop, run
+from tests.loops import in_virtual_time
 from tests.server.boot_support import DATA, connect, create_topic, make_broker, result
 
 
@@ -53,42 +54,38 @@ def test_clients_learn_the_levels_of_the_quorum_too() -> None:
     run(main)
 
 
-def test_a_node_starts_serves_and_stops() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        broker = make_broker(loop, disk)
-        seen: list[BrokerState] = []
-        broker.states.listeners.append(seen.append)
+@in_virtual_time
+async def test_a_node_starts_serves_and_stops(loop: SimulatedLoop) -> None:
+    disk = VirtualDisk()
+    broker = make_broker(loop, disk)
+    seen: list[BrokerState] = []
+    broker.states.listeners.append(seen.append)
+    await broker.start()
+    assert await create_topic(loop, broker, "flights") == 0
+    assert await topic_names(loop, broker) == ["flights"]
+    await broker.stop()
+    assert seen == [
+        BrokerState.STARTING,
+        BrokerState.RECOVERY,
+        BrokerState.RUNNING,
+        BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+        BrokerState.SHUTTING_DOWN,
+        BrokerState.NOT_RUNNING,
+    ]
+    assert disk.exists(f"{DATA}/.kafka_cleanshutdown")
+    with pytest.raises(ConnectionRefusedError):
+        await loop.create_connection(asyncio.Protocol, "127.0.0.1", 9092)
+
+
+@in_virtual_time
+async def test_it_comes_back_with_what_it_knew(loop: SimulatedLoop) -> None:
+    disk = VirtualDisk()
+    for round_number in range(3):
+        broker = make_broker(loop, disk, round_number)
         await broker.start()
-        assert await create_topic(loop, broker, "flights") == 0
-        assert await topic_names(loop, broker) == ["flights"]
+        assert len(await topic_names(loop, broker)) == round_number
+        assert await create_topic(loop, broker, f"topic-{round_number}") == 0
         await broker.stop()
-        assert seen == [
-            BrokerState.STARTING,
-            BrokerState.RECOVERY,
-            BrokerState.RUNNING,
-            BrokerState.PENDING_CONTROLLED_SHUTDOWN,
-            BrokerState.SHUTTING_DOWN,
-            BrokerState.NOT_RUNNING,
-        ]
-        assert disk.exists(f"{DATA}/.kafka_cleanshutdown")
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(asyncio.Protocol, "127.0.0.1", 9092)
-
-    run(main)
-
-
-def test_it_comes_back_with_what_it_knew() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        for round_number in range(3):
-            broker = make_broker(loop, disk, round_number)
-            await broker.start()
-            assert len(await topic_names(loop, broker)) == round_number
-            assert await create_topic(loop, broker, f"topic-{round_number}") == 0
-            await broker.stop()
-
-    run(main)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -173,35 +170,35 @@ STEPS_IN_ORDER = (
 
 
 @pytest.mark.parametrize("step", sorted(STEPS.keys() & STEPS_IN_ORDER))
-def test_a_start_that_fails_unlocks_and_leaves_the_data_as_it_was(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        first = make_broker(loop, disk)
-        await first.start()
-        await create_topic(loop, first, "flights")
-        await first.stop()
-        disk.remove(f"{DATA}/.kafka_cleanshutdown")
+@in_virtual_time
+async def test_a_start_that_fails_unlocks_and_leaves_the_data_as_it_was(
+    loop: SimulatedLoop, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = VirtualDisk()
+    first = make_broker(loop, disk)
+    await first.start()
+    await create_topic(loop, first, "flights")
+    await first.stop()
+    disk.remove(f"{DATA}/.kafka_cleanshutdown")
 
-        failing = make_broker(loop, disk, 2)
+    failing = make_broker(loop, disk, 2)
 
-        async def fail(_: Step[Any]) -> None:
-            raise StorageError("made to fail")
+    async def fail(_: Step[Any]) -> None:
+        raise StorageError("made to fail")
 
-        with monkeypatch.context() as patched:
-            patched.setattr(STEPS[step], "start", fail)
-            with pytest.raises(StorageError, match="made to fail"):
-                await failing.start()
-        await failing.stop()
-        # Logs that have not been looked at: nobody may claim that they were closed.
-        looked_at = STEPS_IN_ORDER.index(step) > STEPS_IN_ORDER.index("logs")
-        assert disk.exists(f"{DATA}/.kafka_cleanshutdown") == looked_at
+    with monkeypatch.context() as patched:
+        patched.setattr(STEPS[step], "start", fail)
+        with pytest.raises(StorageError, match="made to fail"):
+            await failing.start()
+    await failing.stop()
+    # Logs that have not been looked at: nobody may claim that they were closed.
+    looked_at = STEPS_IN_ORDER.index(step) > STEPS_IN_ORDER.index("logs")
+    assert disk.exists(f"{DATA}/.kafka_cleanshutdown") == looked_at
 
-        again = make_broker(loop, disk, 3)
-        await again.start()
-        assert await topic_names(loop, again) == ["flights"]
-        await again.stop()
-
-    run(main)
+    again = make_broker(loop, disk, 3)
+    await again.start()
+    assert await topic_names(loop, again) == ["flights"]
+    await again.stop()
 
 
 def test_steps_stop_in_the_reverse_of_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,44 +231,40 @@ def test_steps_stop_in_the_reverse_of_their_order(monkeypatch: pytest.MonkeyPatc
     assert ended == began[::-1]
 
 
-def test_the_first_fsync_of_the_metadata_log_that_fails_ends_the_start() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        broker = make_broker(loop, disk)
-        told: list[Exception] = []
-        broker.on_fatal = told.append
-        # The second one: the first is that of the empty log, which is made before anybody waits.
-        disk.fail(f"{DATA}/__cluster_metadata-0/00000000000000000000.log", "fsync", after=1)
-        with pytest.raises(StorageError, match=r"/data/__cluster_metadata-0.*\.log: Input/output error$"):
-            await asyncio.wait_for(broker.start(), 60)
-        await broker.stop()
-        assert told == [], "the start has said it"
-        assert broker.states.state is BrokerState.NOT_RUNNING
-        assert disk.locks == set()
-
-    run(main)
+@in_virtual_time
+async def test_the_first_fsync_of_the_metadata_log_that_fails_ends_the_start(loop: SimulatedLoop) -> None:
+    disk = VirtualDisk()
+    broker = make_broker(loop, disk)
+    told: list[Exception] = []
+    broker.on_fatal = told.append
+    # The second one: the first is that of the empty log, which is made before anybody waits.
+    disk.fail(f"{DATA}/__cluster_metadata-0/00000000000000000000.log", "fsync", after=1)
+    with pytest.raises(StorageError, match=r"/data/__cluster_metadata-0.*\.log: Input/output error$"):
+        await asyncio.wait_for(broker.start(), 60)
+    await broker.stop()
+    assert told == [], "the start has said it"
+    assert broker.states.state is BrokerState.NOT_RUNNING
+    assert disk.locks == set()
 
 
-def test_a_metadata_log_that_dies_while_a_later_step_waits_ends_the_start() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        broker = make_broker(loop, disk)
+@in_virtual_time
+async def test_a_metadata_log_that_dies_while_a_later_step_waits_ends_the_start(loop: SimulatedLoop) -> None:
+    disk = VirtualDisk()
+    broker = make_broker(loop, disk)
 
-        def registering(operation: str, path: str) -> None:
-            if operation == "fsync" and broker.services.metadata.image.features.metadata_version is not None:
-                # The broker follows the metadata by now: the record that registers it is what waits.
-                raise OSError(5, "Input/output error", path)
+    def registering(operation: str, path: str) -> None:
+        if operation == "fsync" and broker.services.metadata.image.features.metadata_version is not None:
+            # The broker follows the metadata by now: the record that registers it is what waits.
+            raise OSError(5, "Input/output error", path)
 
-        disk.fault = registering
-        with pytest.raises(StorageError, match=r"/data/.*: Input/output error$"):
-            await asyncio.wait_for(broker.start(), 60)
-        disk.fault = None
-        await broker.stop()
-        again = make_broker(loop, disk, 2)
-        await again.start()
-        await again.stop()
-
-    run(main)
+    disk.fault = registering
+    with pytest.raises(StorageError, match=r"/data/.*: Input/output error$"):
+        await asyncio.wait_for(broker.start(), 60)
+    disk.fault = None
+    await broker.stop()
+    again = make_broker(loop, disk, 2)
+    await again.start()
+    await again.stop()
 
 
 @pytest.mark.parametrize("kind", ["write", "fsync", "fsync_dir", "create", "rename", "read"])
@@ -326,31 +319,27 @@ def test_a_disk_that_fails_at_any_moment_of_the_start_ends_the_start(kind: str) 
     assert after > 0
 
 
-def test_two_nodes_do_not_share_a_directory() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        first = make_broker(loop, disk)
-        await first.start()
-        second = make_broker(loop, disk, listeners="PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0")
-        with pytest.raises(StorageError, match=r"\.lock"):
-            await second.start()
-        await second.stop()
-        assert await topic_names(loop, first) == []
-        await first.stop()
-
-    run(main)
+@in_virtual_time
+async def test_two_nodes_do_not_share_a_directory(loop: SimulatedLoop) -> None:
+    disk = VirtualDisk()
+    first = make_broker(loop, disk)
+    await first.start()
+    second = make_broker(loop, disk, listeners="PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0")
+    with pytest.raises(StorageError, match=r"\.lock"):
+        await second.start()
+    await second.stop()
+    assert await topic_names(loop, first) == []
+    await first.stop()
 
 
-def test_a_directory_of_another_node_is_refused() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        first = make_broker(loop, disk)
-        await first.start()
-        await first.stop()
-        with pytest.raises(StorageError, match="node id"):
-            await make_broker(loop, disk, node_id="2").start()
-
-    run(main)
+@in_virtual_time
+async def test_a_directory_of_another_node_is_refused(loop: SimulatedLoop) -> None:
+    disk = VirtualDisk()
+    first = make_broker(loop, disk)
+    await first.start()
+    await first.stop()
+    with pytest.raises(StorageError, match="node id"):
+        await make_broker(loop, disk, node_id="2").start()
 
 
 def formatted(disk: VirtualDisk, **how: Any) -> None:
@@ -401,88 +390,76 @@ def test_a_controller_says_what_keeps_it_from_its_quorum(
         {"controller_quorum_bootstrap_servers": "127.0.0.1:9093,127.0.0.1:9193"},
     ],
 )
-def test_a_node_among_others_does_not_format_itself(others: dict[str, str]) -> None:
+@in_virtual_time
+async def test_a_node_among_others_does_not_format_itself(loop: SimulatedLoop, others: dict[str, str]) -> None:
     """It would be in a cluster of its own, with an id that the others do not have."""
-
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        broker = make_broker(loop, disk, **others)
-        with pytest.raises(NotFormatted):
-            await asyncio.wait_for(broker.start(), 100)
-        await broker.stop()
-        assert not disk.exists(f"{DATA}/meta.properties")
-
-    run(main)
+    disk = VirtualDisk()
+    broker = make_broker(loop, disk, **others)
+    with pytest.raises(NotFormatted):
+        await asyncio.wait_for(broker.start(), 100)
+    await broker.stop()
+    assert not disk.exists(f"{DATA}/meta.properties")
 
 
-def test_the_only_voter_with_another_metadata_directory_is_not_this_node() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        formatted(disk, initial_controllers="1@localhost:9093:aaaaaaaaaaaaaaaaaaaaag")
-        properties = disk.read_bytes(f"{DATA}/meta.properties").replace(b"aaaaaaaaaaaaaaaaaaaaag", b"bbbbbbbbbbbbbbbbbbbbbg")
-        disk.write_atomic(f"{DATA}/meta.properties", properties)
-        broker = make_broker(loop, disk, server_max_startup_time_ms="60000")
-        with pytest.raises(
-            ConfigError, match="directory aaaaaaaaaaaaaaaaaaaaag, but the metadata directory of this node is bbbbbbbbbbbbbbbbbbbbbg"
-        ):
-            await broker.start()
-        await broker.stop()
-
-    run(main)
+@in_virtual_time
+async def test_the_only_voter_with_another_metadata_directory_is_not_this_node(loop: SimulatedLoop) -> None:
+    disk = VirtualDisk()
+    formatted(disk, initial_controllers="1@localhost:9093:aaaaaaaaaaaaaaaaaaaaag")
+    properties = disk.read_bytes(f"{DATA}/meta.properties").replace(b"aaaaaaaaaaaaaaaaaaaaag", b"bbbbbbbbbbbbbbbbbbbbbg")
+    disk.write_atomic(f"{DATA}/meta.properties", properties)
+    broker = make_broker(loop, disk, server_max_startup_time_ms="60000")
+    with pytest.raises(
+        ConfigError, match="directory aaaaaaaaaaaaaaaaaaaaag, but the metadata directory of this node is bbbbbbbbbbbbbbbbbbbbbg"
+    ):
+        await broker.start()
+    await broker.stop()
 
 
 @pytest.mark.parametrize(("foreign", "reason"), [({"cluster_id": "AkU3OEVBNTcwNTJENDM2Qk"}, "cluster.id"), ({"node": 2}, "node id 2")])
-def test_a_controller_looks_at_every_log_directory(foreign: dict[str, Any], reason: str) -> None:
+@in_virtual_time
+async def test_a_controller_looks_at_every_log_directory(loop: SimulatedLoop, foreign: dict[str, Any], reason: str) -> None:
     """Kafka's controller, too, reads the meta.properties of all log.dirs (KafkaRaftServer.initializeLogDirs), though it uses but one."""
-
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        formatted(disk, standalone=True)
-        other = standalone_config({"log.dirs": "/other", "node.id": str(foreign.get("node", 1))})
-        cluster_id = foreign.get("cluster_id", "MkU3OEVBNTcwNTJENDM2Qk")
-        format_storage(disk, other, cluster_id=cluster_id, rng=random.Random(2), now_ms=0, standalone=True)
-        only_controller = {"process_roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093", "metadata_log_dir": DATA}
-        broker = make_broker(loop, disk, log_dirs=f"{DATA},/other", **only_controller)
-        with pytest.raises(StorageError, match=f"{reason}.*/other"):
-            await broker.start()
-        await broker.stop()
-        disk.rmtree("/other")
-        formatted_too = standalone_config({"log.dirs": "/other"})
-        format_storage(disk, formatted_too, cluster_id="MkU3OEVBNTcwNTJENDM2Qk", rng=random.Random(3), now_ms=0, standalone=True)
-        broker = make_broker(loop, disk, log_dirs=f"{DATA},/other", **only_controller)
+    disk = VirtualDisk()
+    formatted(disk, standalone=True)
+    other = standalone_config({"log.dirs": "/other", "node.id": str(foreign.get("node", 1))})
+    cluster_id = foreign.get("cluster_id", "MkU3OEVBNTcwNTJENDM2Qk")
+    format_storage(disk, other, cluster_id=cluster_id, rng=random.Random(2), now_ms=0, standalone=True)
+    only_controller = {"process_roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093", "metadata_log_dir": DATA}
+    broker = make_broker(loop, disk, log_dirs=f"{DATA},/other", **only_controller)
+    with pytest.raises(StorageError, match=f"{reason}.*/other"):
         await broker.start()
-        assert broker.services.kraft.is_active_controller
-        await broker.stop()
-
-    run(main)
-
-
-def test_stopping_twice_is_stopping_once() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        broker = make_broker(loop, VirtualDisk())
-        await broker.start()
-        await asyncio.gather(broker.stop(), broker.stop())
-        await broker.stop()
-        assert broker.states.state is BrokerState.NOT_RUNNING
-
-    run(main)
+    await broker.stop()
+    disk.rmtree("/other")
+    formatted_too = standalone_config({"log.dirs": "/other"})
+    format_storage(disk, formatted_too, cluster_id="MkU3OEVBNTcwNTJENDM2Qk", rng=random.Random(3), now_ms=0, standalone=True)
+    broker = make_broker(loop, disk, log_dirs=f"{DATA},/other", **only_controller)
+    await broker.start()
+    assert broker.services.kraft.is_active_controller
+    await broker.stop()
 
 
-def test_a_stop_that_hangs_does_not_keep_the_rest_from_stopping(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        broker = make_broker(loop, disk)
-        await broker.start()
+@in_virtual_time
+async def test_stopping_twice_is_stopping_once(loop: SimulatedLoop) -> None:
+    broker = make_broker(loop, VirtualDisk())
+    await broker.start()
+    await asyncio.gather(broker.stop(), broker.stop())
+    await broker.stop()
+    assert broker.states.state is BrokerState.NOT_RUNNING
 
-        async def hang(_: RunTasks) -> None:
-            await asyncio.sleep(10_000)
 
-        monkeypatch.setattr(RunTasks, "stop", hang)
-        await broker.stop()
-        assert disk.exists(f"{DATA}/.kafka_cleanshutdown")
-        assert loop.time() < 60
+@in_virtual_time
+async def test_a_stop_that_hangs_does_not_keep_the_rest_from_stopping(loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = VirtualDisk()
+    broker = make_broker(loop, disk)
+    await broker.start()
 
-    run(main)
+    async def hang(_: RunTasks) -> None:
+        await asyncio.sleep(10_000)
+
+    monkeypatch.setattr(RunTasks, "stop", hang)
+    await broker.stop()
+    assert disk.exists(f"{DATA}/.kafka_cleanshutdown")
+    assert loop.time() < 60
 
 
 def test_only_legal_transitions_happen() -> None:

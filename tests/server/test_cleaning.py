@@ -19,9 +19,10 @@ from odradek.server.upkeep.jobs import Jobs
 from odradek.storage.checkpoints import read_offset_checkpoint
 from odradek.testing.simulation.broker import SimulatedBroker
 from odradek.testing.simulation.clients import SimulatedAdmin, SimulatedConsumer, SimulatedProducer
-from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop
 from odradek.testing.simulation.network import on_host
 from tests.clock import ManualClock
+from tests.loops import in_virtual_time
 from tests.storage.compaction_support import Cleanery, latest
 from tests.storage.support import PARTITION
 
@@ -243,22 +244,20 @@ async def _read(loop: SimulatedLoop, broker: SimulatedBroker) -> list[tuple[int,
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_broker_compacts_unless_it_is_told_not_to(enabled: bool) -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        broker = SimulatedBroker(loop, seed=1, settings={**SETTINGS, "log.cleaner.enable": str(enabled).lower()})
-        await broker.start()
-        with on_host("admin"):
-            async with SimulatedAdmin(SimulatedClock(loop), random.Random(3), bootstrap_servers=broker.bootstrap_servers) as admin:
-                config = {"cleanup.policy": "compact", "internal.segment.bytes": "5000"}
-                await admin.create_topics([NewTopic("topic", 1, 1, configs=config)])
-        await _fill(loop, broker, 60)
-        await asyncio.sleep(5)
-        records = await _read(loop, broker)
-        assert (len(records) < 30) == enabled
-        assert {key: value for _, key, value in records} == {b"k%d" % (number % 5): b"v%d" % number * 200 for number in range(55, 60)}
-        broker.kill()
-        await broker.start()
-        assert await _read(loop, broker) == records
-        await broker.stop()
-
-    run(main)
+@in_virtual_time
+async def test_a_broker_compacts_unless_it_is_told_not_to(loop: SimulatedLoop, enabled: bool) -> None:
+    broker = SimulatedBroker(loop, seed=1, settings={**SETTINGS, "log.cleaner.enable": str(enabled).lower()})
+    await broker.start()
+    with on_host("admin"):
+        async with SimulatedAdmin(SimulatedClock(loop), random.Random(3), bootstrap_servers=broker.bootstrap_servers) as admin:
+            config = {"cleanup.policy": "compact", "internal.segment.bytes": "5000"}
+            await admin.create_topics([NewTopic("topic", 1, 1, configs=config)])
+    await _fill(loop, broker, 60)
+    await asyncio.sleep(5)
+    records = await _read(loop, broker)
+    assert (len(records) < 30) == enabled
+    assert {key: value for _, key, value in records} == {b"k%d" % (number % 5): b"v%d" % number * 200 for number in range(55, 60)}
+    broker.kill()
+    await broker.start()
+    assert await _read(loop, broker) == records
+    await broker.stop()

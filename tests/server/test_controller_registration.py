@@ -18,8 +18,9 @@ from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.server.cluster.controller_registration import ControllerRegistrar
 from odradek.server.cluster.registration import AdvertisedListener
 from odradek.testing.simulation.disk import VirtualDisk
-from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.loop import SimulatedLoop
 from tests.clock import ManualClock
+from tests.loops import in_virtual_time
 from tests.server.boot_support import create_topic, make_broker, result
 from tests.server.registration_support import FakeChannel
 
@@ -115,31 +116,26 @@ def test_nothing_is_sent_after_stop() -> None:
     assert world.channel.sent == []
 
 
-def test_a_node_describes_its_controller() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        broker = make_broker(loop, VirtualDisk())
-        await broker.start()
-        connection = await dial("127.0.0.1", broker.port("CONTROLLER"), clock=broker.clock, client_id="test", loop=loop)
-        response: DescribeClusterResponse
-        for _ in range(3):
-            response = await result(loop, connection.request(DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse, 1))
-        assert (response.error_code, response.controller_id, response.endpoint_type) == (0, 1, 2)
-        assert [(each.broker_id, each.host, each.port) for each in response.brokers] == [(1, "127.0.0.1", broker.port("CONTROLLER"))]
-        connection.close()
-        await broker.stop()
-
-    run(main)
+@in_virtual_time
+async def test_a_node_describes_its_controller(loop: SimulatedLoop) -> None:
+    broker = make_broker(loop, VirtualDisk())
+    await broker.start()
+    connection = await dial("127.0.0.1", broker.port("CONTROLLER"), clock=broker.clock, client_id="test", loop=loop)
+    response: DescribeClusterResponse
+    for _ in range(3):
+        response = await result(loop, connection.request(DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse, 1))
+    assert (response.error_code, response.controller_id, response.endpoint_type) == (0, 1, 2)
+    assert [(each.broker_id, each.host, each.port) for each in response.brokers] == [(1, "127.0.0.1", broker.port("CONTROLLER"))]
+    connection.close()
+    await broker.stop()
 
 
-def test_a_start_that_draws_the_random_numbers_of_the_last_one_is_a_new_incarnation() -> None:
+@in_virtual_time
+async def test_a_start_that_draws_the_random_numbers_of_the_last_one_is_a_new_incarnation(loop: SimulatedLoop) -> None:
     """Else the broker would take over its own wish to shut down, and nothing could be placed on it."""
-
-    async def main(loop: SimulatedLoop) -> None:
-        disk = VirtualDisk()
-        for number in range(3):
-            broker = make_broker(loop, disk, seed=5)
-            await broker.start()
-            assert await create_topic(loop, broker, f"topic-{number}") == 0
-            await broker.stop()
-
-    run(main)
+    disk = VirtualDisk()
+    for number in range(3):
+        broker = make_broker(loop, disk, seed=5)
+        await broker.start()
+        assert await create_topic(loop, broker, f"topic-{number}") == 0
+        await broker.stop()

@@ -12,7 +12,8 @@ from interop.kerberos import REALM, Kdc, kdc
 from odradek.config.broker import standalone_config
 from odradek.security.principal import Principal
 from odradek.server.cluster.internal_channel import NodeLogins
-from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.loop import SimulatedLoop
+from tests.loops import in_virtual_time
 from tests.server.several_nodes import BOTH, BROKER, MAP, Cluster, ready
 
 
@@ -49,36 +50,34 @@ def cluster_of(loop: SimulatedLoop, realm: Kdc, roles: dict[int, str], *, strang
 
 
 @pytest.mark.parametrize("reauth_ms", ["0", "2000"])
-def test_nodes_log_in_to_each_other_and_again_before_their_sessions_end(
-    realm: Kdc, reauth_ms: str, caplog: pytest.LogCaptureFixture
+@in_virtual_time
+async def test_nodes_log_in_to_each_other_and_again_before_their_sessions_end(
+    loop: SimulatedLoop, realm: Kdc, reauth_ms: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        cluster = cluster_of(loop, realm, {1: BOTH, 2: BOTH, 3: BOTH}, reauth_ms=reauth_ms)
-        await cluster.start()
-        first = cluster.active()
-        await cluster.until(lambda: all(cluster.registered(node) == {1: False, 2: False, 3: False} for node in (1, 2, 3)))
-        caplog.clear()
-        await asyncio.sleep(10)
-        assert cluster.active() == first
-        assert all(first in ready(cluster, node, "CONTROLLER") for node in (1, 2, 3) if node != first)
-        assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
-
-    run(main)
+    cluster = cluster_of(loop, realm, {1: BOTH, 2: BOTH, 3: BOTH}, reauth_ms=reauth_ms)
+    await cluster.start()
+    first = cluster.active()
+    await cluster.until(lambda: all(cluster.registered(node) == {1: False, 2: False, 3: False} for node in (1, 2, 3)))
+    caplog.clear()
+    await asyncio.sleep(10)
+    assert cluster.active() == first
+    assert all(first in ready(cluster, node, "CONTROLLER") for node in (1, 2, 3) if node != first)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_node_that_asks_for_another_service_is_no_part_of_the_cluster_and_says_so(realm: Kdc, caplog: pytest.LogCaptureFixture) -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        cluster = cluster_of(loop, realm, {1: BOTH, 2: BROKER}, stranger=2)
-        starting = loop.create_task(cluster.nodes[2].start())
-        await cluster.start(1)
-        await cluster.until(lambda: any("cannot log in by GSSAPI" in record.getMessage() for record in caplog.records))
-        assert set(cluster.registered(1)) == {1}
-        said = next(record.getMessage() for record in caplog.records if "cannot log in by GSSAPI" in record.getMessage())
-        assert f"Server nothing/n1@{REALM} not found in Kerberos database" in said
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-
-    run(main)
+@in_virtual_time
+async def test_a_node_that_asks_for_another_service_is_no_part_of_the_cluster_and_says_so(
+    loop: SimulatedLoop, realm: Kdc, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = cluster_of(loop, realm, {1: BOTH, 2: BROKER}, stranger=2)
+    starting = loop.create_task(cluster.nodes[2].start())
+    await cluster.start(1)
+    await cluster.until(lambda: any("cannot log in by GSSAPI" in record.getMessage() for record in caplog.records))
+    assert set(cluster.registered(1)) == {1}
+    said = next(record.getMessage() for record in caplog.records if "cannot log in by GSSAPI" in record.getMessage())
+    assert f"Server nothing/n1@{REALM} not found in Kerberos database" in said
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
 
 
 def test_what_a_node_asks_itself_comes_from_its_short_name(realm: Kdc) -> None:

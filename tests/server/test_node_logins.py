@@ -13,8 +13,9 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.negotiation import ApiVersionTable
 from odradek.security.sasl.client import PlainClient
-from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.loop import SimulatedLoop
 from odradek.testing.simulation.network import on_host
+from tests.loops import in_virtual_time
 from tests.server.several_nodes import BOTH, BROKER, MAP, Cluster, ready
 
 JAVA = "org.apache.kafka.common.security"
@@ -55,49 +56,47 @@ async def create(cluster: Cluster, node: int, name: str) -> int:
 
 
 @pytest.mark.parametrize("reauth_ms", ["0", "2000"])
-def test_nodes_log_in_to_each_other_and_again_before_their_sessions_end(reauth_ms: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BOTH}, **settings(reauth_ms=reauth_ms))
-        await cluster.start()
-        first = cluster.active()
-        others = [node for node in (1, 2, 3) if node != first]
-        await cluster.until(lambda: all(cluster.registered(node) == {1: False, 2: False, 3: False} for node in (1, 2, 3)))
-        assert await create(cluster, others[0], "a") == 0, "forwarded"
-        await cluster.until(lambda: all(ready(cluster, node, "PLAINTEXT") for node in (1, 2, 3)))
-        caplog.clear()
-        await asyncio.sleep(20)
-        assert cluster.active() == first
-        assert all(ready(cluster, node, "PLAINTEXT") for node in (1, 2, 3))
-        assert all(first in ready(cluster, node, "CONTROLLER") for node in others)
-        assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
-
-    run(main)
-
-
-def test_a_node_with_a_wrong_password_is_no_part_of_the_cluster_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BROKER}, **settings())
-        cluster.nodes[3].configure(settings("wrong"))
-        starting = loop.create_task(cluster.nodes[3].start())
-        await cluster.start(1, 2)
-        await cluster.until(lambda: any("cannot log in by PLAIN" in record.getMessage() for record in caplog.records))
-        await asyncio.sleep(5)
-        assert set(cluster.registered(1)) == {1, 2}
-        said = [record.getMessage() for record in caplog.records if record.name == "odradek.network.peers"]
-        assert "SASL_AUTHENTICATION_FAILED: Authentication failed: Invalid username or password" in said[0]
-        assert not any("wrong" in record.getMessage() for record in caplog.records)
-        assert len(said) == 2, "once for each node"
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-
-    run(main)
+@in_virtual_time
+async def test_nodes_log_in_to_each_other_and_again_before_their_sessions_end(
+    loop: SimulatedLoop, reauth_ms: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BOTH}, **settings(reauth_ms=reauth_ms))
+    await cluster.start()
+    first = cluster.active()
+    others = [node for node in (1, 2, 3) if node != first]
+    await cluster.until(lambda: all(cluster.registered(node) == {1: False, 2: False, 3: False} for node in (1, 2, 3)))
+    assert await create(cluster, others[0], "a") == 0, "forwarded"
+    await cluster.until(lambda: all(ready(cluster, node, "PLAINTEXT") for node in (1, 2, 3)))
+    caplog.clear()
+    await asyncio.sleep(20)
+    assert cluster.active() == first
+    assert all(ready(cluster, node, "PLAINTEXT") for node in (1, 2, 3))
+    assert all(first in ready(cluster, node, "CONTROLLER") for node in others)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_client_with_a_wrong_password_is_refused() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        cluster = Cluster(loop, {1: BOTH}, **settings())
-        await cluster.start()
-        with pytest.raises(network_login.LoginRefused, match="Invalid username or password"):
-            await log_in(cluster, 1, "wrong")
+@in_virtual_time
+async def test_a_node_with_a_wrong_password_is_no_part_of_the_cluster_and_says_so(
+    loop: SimulatedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BROKER}, **settings())
+    cluster.nodes[3].configure(settings("wrong"))
+    starting = loop.create_task(cluster.nodes[3].start())
+    await cluster.start(1, 2)
+    await cluster.until(lambda: any("cannot log in by PLAIN" in record.getMessage() for record in caplog.records))
+    await asyncio.sleep(5)
+    assert set(cluster.registered(1)) == {1, 2}
+    said = [record.getMessage() for record in caplog.records if record.name == "odradek.network.peers"]
+    assert "SASL_AUTHENTICATION_FAILED: Authentication failed: Invalid username or password" in said[0]
+    assert not any("wrong" in record.getMessage() for record in caplog.records)
+    assert len(said) == 2, "once for each node"
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
 
-    run(main)
+
+@in_virtual_time
+async def test_a_client_with_a_wrong_password_is_refused(loop: SimulatedLoop) -> None:
+    cluster = Cluster(loop, {1: BOTH}, **settings())
+    await cluster.start()
+    with pytest.raises(network_login.LoginRefused, match="Invalid username or password"):
+        await log_in(cluster, 1, "wrong")

@@ -12,8 +12,9 @@ from odradek.base.ids import TopicPartition
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.storage.log import Log
 from odradek.testing.simulation.clients import SimulatedConsumer, SimulatedProducer
-from odradek.testing.simulation.loop import SimulatedLoop, run
+from odradek.testing.simulation.loop import SimulatedLoop
 from odradek.testing.simulation.network import on_host
+from tests.loops import in_virtual_time
 from tests.server.several_nodes import BOTH, Cluster
 
 TOPIC = "orders"
@@ -94,64 +95,57 @@ async def produce(cluster: Following, count: int, acknowledged: list[list[bytes]
                 await asyncio.sleep(pause_s)
 
 
-def test_what_is_new_to_a_leader_is_copied_at_once() -> None:
+@in_virtual_time
+async def test_what_is_new_to_a_leader_is_copied_at_once(loop: SimulatedLoop) -> None:
     """Its followers have parked their fetches for half a second, and do not ask for the partition yet: of a new topic, and after a kill."""
-
-    async def main(loop: SimulatedLoop) -> None:
-        cluster = Following(loop, {1: BOTH, 2: BOTH, 3: BOTH})
-        await cluster.begin()
-        took = []
-        with on_host("writer"):
-            async with cluster.producer() as producer:
-                for number in range(6):
-                    name = f"more-{number}"
-                    assert await cluster.create(1, name, replicas=3) == [0]
-                    await cluster.until(lambda name=name: all(name in cluster.kraft(node).image.topics.by_name for node in cluster.nodes))
-                    begin = loop.time()
-                    for partition in range(3):
-                        await (await producer.send(name, b"first", partition=partition))
-                    took.append(loop.time() - begin)
-        assert max(took) < 0.2
-
-    run(main)
+    cluster = Following(loop, {1: BOTH, 2: BOTH, 3: BOTH})
+    await cluster.begin()
+    took = []
+    with on_host("writer"):
+        async with cluster.producer() as producer:
+            for number in range(6):
+                name = f"more-{number}"
+                assert await cluster.create(1, name, replicas=3) == [0]
+                await cluster.until(lambda name=name: all(name in cluster.kraft(node).image.topics.by_name for node in cluster.nodes))
+                begin = loop.time()
+                for partition in range(3):
+                    await (await producer.send(name, b"first", partition=partition))
+                took.append(loop.time() - begin)
+    assert max(took) < 0.2
 
 
-def test_replicas_of_three_brokers_are_the_same_and_all_in_sync() -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        cluster = Following(loop, {1: BOTH, 2: BOTH, 3: BOTH})
-        await cluster.begin()
-        acknowledged: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-        await produce(cluster, 60, acknowledged)
-        await cluster.until(cluster.agree)
-        assert [cluster.log(node, 0).log_end_offset for node in cluster.nodes] == [20, 20, 20]
-        await cluster.until(lambda: all(cluster.log(node, 0).high_watermark == 20 for node in cluster.nodes), 2)
-        assert cluster.in_sync(1)
-
-    run(main)
+@in_virtual_time
+async def test_replicas_of_three_brokers_are_the_same_and_all_in_sync(loop: SimulatedLoop) -> None:
+    cluster = Following(loop, {1: BOTH, 2: BOTH, 3: BOTH})
+    await cluster.begin()
+    acknowledged: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    await produce(cluster, 60, acknowledged)
+    await cluster.until(cluster.agree)
+    assert [cluster.log(node, 0).log_end_offset for node in cluster.nodes] == [20, 20, 20]
+    await cluster.until(lambda: all(cluster.log(node, 0).high_watermark == 20 for node in cluster.nodes), 2)
+    assert cluster.in_sync(1)
 
 
 @pytest.mark.parametrize("power", [False, True])
-def test_what_was_acknowledged_survives_the_death_of_any_broker(power: bool) -> None:
-    async def main(loop: SimulatedLoop) -> None:
-        cluster = Following(loop, {1: BOTH, 2: BOTH, 3: BOTH})
-        await cluster.begin()
-        acknowledged: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-        for victim in (1, 2, 3):
-            work = loop.create_task(produce(cluster, 90, acknowledged))
-            await asyncio.sleep(0.5)
-            dead = cluster.nodes[victim]
-            if power:
-                dead.power_cut()
-            else:
-                dead.kill()
-            await asyncio.sleep(12)
-            await dead.start()
-            await work
-            other = 1 if victim != 1 else 2
-            await cluster.until(lambda other=other: cluster.in_sync(other), 60)  # type: ignore[misc]
-        await cluster.until(cluster.agree)
-        for partition in range(PARTITIONS):
-            found = await cluster.read_all(partition, cluster.log(1, partition).log_end_offset)
-            assert [value for value in acknowledged[partition] if value not in found] == []
-
-    run(main)
+@in_virtual_time
+async def test_what_was_acknowledged_survives_the_death_of_any_broker(loop: SimulatedLoop, power: bool) -> None:
+    cluster = Following(loop, {1: BOTH, 2: BOTH, 3: BOTH})
+    await cluster.begin()
+    acknowledged: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    for victim in (1, 2, 3):
+        work = loop.create_task(produce(cluster, 90, acknowledged))
+        await asyncio.sleep(0.5)
+        dead = cluster.nodes[victim]
+        if power:
+            dead.power_cut()
+        else:
+            dead.kill()
+        await asyncio.sleep(12)
+        await dead.start()
+        await work
+        other = 1 if victim != 1 else 2
+        await cluster.until(lambda other=other: cluster.in_sync(other), 60)  # type: ignore[misc]
+    await cluster.until(cluster.agree)
+    for partition in range(PARTITIONS):
+        found = await cluster.read_all(partition, cluster.log(1, partition).log_end_offset)
+        assert [value for value in acknowledged[partition] if value not in found] == []

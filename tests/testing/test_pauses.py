@@ -10,6 +10,7 @@ import pytest
 from odradek.testing.simulation.loop import SimulatedLoop, run
 from odradek.testing.simulation.network import VirtualNetwork, on_host
 from odradek.testing.simulation.process import SimulatedProcess
+from tests.loops import told_by
 
 
 class Stage:
@@ -65,25 +66,23 @@ def on_stage(act: Callable[[Stage], Awaitable[None]], *, window: int = 1 << 18) 
     return stages[0].seen
 
 
-def test_what_waits_in_sockets_is_served_before_timers_that_have_become_due() -> None:
-    async def act(stage: Stage) -> None:
-        await stage.listen()
-        client = await stage.dial()
-        stage.timer(1.0, "timer at 1 s")
-        stage.timer(20.0, "timer at 20 s")
-        stage.loop.pause(stage.process)
-        stage.process.run(stage.loop.call_soon, stage.seen.append, "was ready")
-        await asyncio.sleep(5)
-        client.write(b"late")
-        await asyncio.sleep(5)
-        assert stage.seen == ["connected"]
-        stage.loop.resume(stage.process)
-        await asyncio.sleep(0.01)
-        assert stage.seen == ["connected", "was ready", "late", "timer at 1 s"]
-        await asyncio.sleep(10)
-        assert stage.seen[-1] == "timer at 20 s"
-
-    on_stage(act)
+@told_by(on_stage)
+async def test_what_waits_in_sockets_is_served_before_timers_that_have_become_due(stage: Stage) -> None:
+    await stage.listen()
+    client = await stage.dial()
+    stage.timer(1.0, "timer at 1 s")
+    stage.timer(20.0, "timer at 20 s")
+    stage.loop.pause(stage.process)
+    stage.process.run(stage.loop.call_soon, stage.seen.append, "was ready")
+    await asyncio.sleep(5)
+    client.write(b"late")
+    await asyncio.sleep(5)
+    assert stage.seen == ["connected"]
+    stage.loop.resume(stage.process)
+    await asyncio.sleep(0.01)
+    assert stage.seen == ["connected", "was ready", "late", "timer at 1 s"]
+    await asyncio.sleep(10)
+    assert stage.seen[-1] == "timer at 20 s"
 
 
 def test_a_timer_that_is_cancelled_by_what_waits_in_a_socket_does_not_fire() -> None:
@@ -118,24 +117,22 @@ def test_tasks_stand_still_and_their_sleep_is_over_when_they_go_on() -> None:
     assert on_stage(act) == ["1", "12", "13"]
 
 
-def test_connections_are_accepted_for_it_as_far_as_the_backlog_reaches() -> None:
-    async def act(stage: Stage) -> None:
-        await stage.listen(backlog=1)
-        stage.loop.pause(stage.process)
-        client = await stage.dial()
-        client.write(b"hello")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(stage.dial(), 5)
-        stage.timer(0.0, "timer")
-        await asyncio.sleep(1)
-        assert stage.seen == []
-        stage.loop.resume(stage.process)
-        await asyncio.sleep(0.1)
-        # The connection is taken before timers, what came over it is served after them.
-        assert stage.seen == ["timer", "connected", "hello"]
-        await stage.dial()
-
-    on_stage(act)
+@told_by(on_stage)
+async def test_connections_are_accepted_for_it_as_far_as_the_backlog_reaches(stage: Stage) -> None:
+    await stage.listen(backlog=1)
+    stage.loop.pause(stage.process)
+    client = await stage.dial()
+    client.write(b"hello")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(stage.dial(), 5)
+    stage.timer(0.0, "timer")
+    await asyncio.sleep(1)
+    assert stage.seen == []
+    stage.loop.resume(stage.process)
+    await asyncio.sleep(0.1)
+    # The connection is taken before timers, what came over it is served after them.
+    assert stage.seen == ["timer", "connected", "hello"]
+    await stage.dial()
 
 
 def test_what_a_peer_has_sent_before_it_gave_up_is_served() -> None:
@@ -224,18 +221,16 @@ def test_jobs_under_way_may_end_while_it_stands_still_and_are_told_of_afterwards
     assert ended == {"at once", "meanwhile", "afterwards"}
 
 
-def test_a_process_may_have_slower_jobs_than_others() -> None:
-    async def act(stage: Stage) -> None:
-        stage.loop.slow_jobs(1, (0.0, 0.0))
-        stage.process.job_latency_s = (3.0, 3.0)
+@told_by(on_stage)
+async def test_a_process_may_have_slower_jobs_than_others(stage: Stage) -> None:
+    stage.loop.slow_jobs(1, (0.0, 0.0))
+    stage.process.job_latency_s = (3.0, 3.0)
 
-        async def work() -> None:
-            await stage.loop.run_in_executor(None, lambda: None)
+    async def work() -> None:
+        await stage.loop.run_in_executor(None, lambda: None)
 
-        begin = stage.loop.time()
-        await work()
-        assert stage.loop.time() == begin
-        await stage.loop.create_task(work(), context=stage.process.context())
-        assert stage.loop.time() == begin + 3
-
-    on_stage(act)
+    begin = stage.loop.time()
+    await work()
+    assert stage.loop.time() == begin
+    await stage.loop.create_task(work(), context=stage.process.context())
+    assert stage.loop.time() == begin + 3
