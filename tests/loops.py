@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any
 
+from odradek.server.start.process import run_loop
 from odradek.testing.simulation.loop import run
 
 Test = Callable[..., Coroutine[Any, Any, None]]
@@ -39,4 +40,14 @@ def on_each_loop(test: Test) -> Callable[..., None]:
 
     parameter = inspect.Parameter("run", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     told.__signature__ = inspect.Signature([parameter, *inspect.signature(test).parameters.values()])  # type: ignore[attr-defined]
+    return told
+
+
+def on_loop(test: Test) -> Callable[..., None]:
+    """Run the test on a loop like the broker's."""
+
+    @wraps(test)
+    def told(*values: object, **fixtures: object) -> None:
+        run_loop(test(*values, **fixtures))
+
     return told

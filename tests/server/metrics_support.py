@@ -3,23 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from functools import wraps
-from typing import Any, ParamSpec
-
-from odradek.server.start.process import run_loop
-
-P = ParamSpec("P")
-
-
-def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Runs the test on a loop like the broker's."""
-
-    @wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        run_loop(test(*args, **kwargs))
-
-    return run
 
 
 async def ask(port: int, path: str, *, method: str = "GET", head: str = "") -> tuple[str, dict[str, str], str]:

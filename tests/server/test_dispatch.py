@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ from odradek.server.requests.dispatch import Dispatcher
 from odradek.server.requests.long_answers import REQUEST_BYTES, LongAnswers
 from odradek.server.start.process import run_loop
 from tests.clock import ManualClock
+from tests.loops import told_by
 from tests.server.support import bare_services, request
 from tests.waiting import until
 
@@ -67,75 +68,63 @@ def decode(answer: object, api_key: int, version: int) -> Message:
     return response_class(api_key).decode(whole[4 + offset :], version)
 
 
-def in_loop(test: Callable[[Services], object]) -> None:
+def in_loop(test: Callable[[Services], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         services = bare_services()
         services.dispatcher.long_answers = LongAnswers(ManualClock())  # on a busy machine a turn may be over before a short answer is made
-        result = test(services)
-        if asyncio.iscoroutine(result):
-            await result
+        await test(services)
 
     run_loop(main())
 
 
-def test_share_coordinators_need_version_6() -> None:
-    def test(services: Services) -> None:
-        message = FindCoordinatorRequest(key_type=2, coordinator_keys=["a:b:1"])
-        assert cast(FindCoordinatorResponse, call(services.dispatcher, message, 5)).coordinators[0].error_code == 42
-        assert cast(FindCoordinatorResponse, call(services.dispatcher, message, 6)).coordinators[0].error_code == 15
-
-    in_loop(test)
+@told_by(in_loop)
+async def test_share_coordinators_need_version_6(services: Services) -> None:
+    message = FindCoordinatorRequest(key_type=2, coordinator_keys=["a:b:1"])
+    assert cast(FindCoordinatorResponse, call(services.dispatcher, message, 5)).coordinators[0].error_code == 42
+    assert cast(FindCoordinatorResponse, call(services.dispatcher, message, 6)).coordinators[0].error_code == 15
 
 
 @pytest.mark.parametrize(
     ("error", "code"), [(KafkaError(ErrorCode.POLICY_VIOLATION, "no"), 44), (ZeroDivisionError(), -1), (OSError(5, "io"), -1)]
 )
 @pytest.mark.parametrize("later", [False, True])
-def test_an_exception_becomes_the_api_s_error(error: Exception, code: int, later: bool) -> None:
-    def test(services: Services) -> None:
-        def handler(*_: object) -> object:
-            if not later:
-                raise error
-            deferred: Deferred[Message] = Deferred()
-            deferred.fail(error)
-            return deferred
+@told_by(in_loop)
+async def test_an_exception_becomes_the_api_s_error(services: Services, error: Exception, code: int, later: bool) -> None:
+    def handler(*_: object) -> object:
+        if not later:
+            raise error
+        deferred: Deferred[Message] = Deferred()
+        deferred.fail(error)
+        return deferred
 
-        replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
-        response = cast(FindCoordinatorResponse, call(services.dispatcher, FindCoordinatorRequest(coordinator_keys=["a"]), 4))
-        assert response.coordinators[0].error_code == code
-
-    in_loop(test)
+    replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
+    response = cast(FindCoordinatorResponse, call(services.dispatcher, FindCoordinatorRequest(coordinator_keys=["a"]), 4))
+    assert response.coordinators[0].error_code == code
 
 
-def test_an_api_without_a_shape_of_its_own_for_errors_tells_code_and_reason() -> None:
-    def test(services: Services) -> None:
-        def handler(*_: object) -> object:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, "it is Sunday")
+@told_by(in_loop)
+async def test_an_api_without_a_shape_of_its_own_for_errors_tells_code_and_reason(services: Services) -> None:
+    def handler(*_: object) -> object:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "it is Sunday")
 
-        replace(services, BROKER, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, handler)
-        response = call(services.dispatcher, DescribeUserScramCredentialsRequest(), 0)
-        assert isinstance(response, DescribeUserScramCredentialsResponse)
-        assert (response.error_code, response.error_message) == (ErrorCode.POLICY_VIOLATION, "it is Sunday")
-
-    in_loop(test)
+    replace(services, BROKER, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, handler)
+    response = call(services.dispatcher, DescribeUserScramCredentialsRequest(), 0)
+    assert isinstance(response, DescribeUserScramCredentialsResponse)
+    assert (response.error_code, response.error_message) == (ErrorCode.POLICY_VIOLATION, "it is Sunday")
 
 
-def test_a_response_that_cannot_be_written_is_a_server_error() -> None:
-    def test(services: Services) -> None:
-        replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: FindCoordinatorResponse(port=1 << 40))
-        response = cast(FindCoordinatorResponse, call(services.dispatcher, FindCoordinatorRequest(key="a"), 3))
-        assert response.error_code == -1
-
-    in_loop(test)
+@told_by(in_loop)
+async def test_a_response_that_cannot_be_written_is_a_server_error(services: Services) -> None:
+    replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: FindCoordinatorResponse(port=1 << 40))
+    response = cast(FindCoordinatorResponse, call(services.dispatcher, FindCoordinatorRequest(key="a"), 3))
+    assert response.error_code == -1
 
 
-def test_no_answer_is_no_answer() -> None:
-    def test(services: Services) -> None:
-        replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: None)
-        frame = request(10, 3, FindCoordinatorRequest(key="a").encode(3))
-        assert services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name="P", peer_host="h")[1] is None
-
-    in_loop(test)
+@told_by(in_loop)
+async def test_no_answer_is_no_answer(services: Services) -> None:
+    replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: None)
+    frame = request(10, 3, FindCoordinatorRequest(key="a").encode(3))
+    assert services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name="P", peer_host="h")[1] is None
 
 
 def forwarding(services: Services) -> InterBrokerChannel:
@@ -155,170 +144,149 @@ async def answer_of(services: Services, frame: bytes) -> object:
     return await asyncio.wait_for(future, 5)
 
 
-def test_an_admin_request_is_judged_by_the_controller_as_its_client_s() -> None:
-    async def test(services: Services) -> None:
-        forwarding(services)
-        seen: list[tuple[Principal, str, str | None, str]] = []
+@told_by(in_loop)
+async def test_an_admin_request_is_judged_by_the_controller_as_its_client_s(services: Services) -> None:
+    forwarding(services)
+    seen: list[tuple[Principal, str, str | None, str]] = []
 
-        def create(context: object, message: CreateTopicsRequest, _: Services) -> CreateTopicsResponse:
-            from odradek.handlers.context import RequestContext
+    def create(context: object, message: CreateTopicsRequest, _: Services) -> CreateTopicsResponse:
+        from odradek.handlers.context import RequestContext
 
-            assert isinstance(context, RequestContext)
-            seen.append((context.principal, context.peer_host, context.client_id, context.listener_scope))
-            return CreateTopicsResponse(topics=[CreateTopicsResponse.CreatableTopicResult(name=message.topics[0].name, error_code=36)])
+        assert isinstance(context, RequestContext)
+        seen.append((context.principal, context.peer_host, context.client_id, context.listener_scope))
+        return CreateTopicsResponse(topics=[CreateTopicsResponse.CreatableTopicResult(name=message.topics[0].name, error_code=36)])
 
-        replace(services, CONTROLLER, ApiKey.CREATE_TOPICS, create)
-        message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-        response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
-        assert response.topics[0].error_code == 36
-        assert seen == [(Principal("User", "alice"), "10.1.2.3", "test", CONTROLLER)]
-
-    in_loop(test)
+    replace(services, CONTROLLER, ApiKey.CREATE_TOPICS, create)
+    message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
+    assert response.topics[0].error_code == 36
+    assert seen == [(Principal("User", "alice"), "10.1.2.3", "test", CONTROLLER)]
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_part_of_a_request_is_answered_by_the_controller_in_its_client_s_version(version: int) -> None:
-    async def test(services: Services) -> None:
-        services.forwarder = Forwarder(forwarding(services), services.dispatcher)
-        row = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(error_code=0, resource_type=2, resource_name="t")
-        said = IncrementalAlterConfigsResponse(throttle_time_ms=7, responses=[row])
-        api = ApiKey.INCREMENTAL_ALTER_CONFIGS
-        replace(services, CONTROLLER, api, lambda *_: said)
-        replace(services, BROKER, api, lambda context, message, services: services.forwarder.ask(context, message))
-        frame = request(api, version, IncrementalAlterConfigsRequest().encode(version))
-        assert decode(await answer_of(services, frame), api, version) == said
-
-    in_loop(test)
+@told_by(in_loop)
+async def test_a_part_of_a_request_is_answered_by_the_controller_in_its_client_s_version(services: Services, version: int) -> None:
+    services.forwarder = Forwarder(forwarding(services), services.dispatcher)
+    row = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(error_code=0, resource_type=2, resource_name="t")
+    said = IncrementalAlterConfigsResponse(throttle_time_ms=7, responses=[row])
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    replace(services, CONTROLLER, api, lambda *_: said)
+    replace(services, BROKER, api, lambda context, message, services: services.forwarder.ask(context, message))
+    frame = request(api, version, IncrementalAlterConfigsRequest().encode(version))
+    assert decode(await answer_of(services, frame), api, version) == said
 
 
-def test_without_a_controller_a_forwarded_request_is_tried_again() -> None:
-    async def test(services: Services) -> None:
-        forwarding(services)
-        attempts = 0
+@told_by(in_loop)
+async def test_without_a_controller_a_forwarded_request_is_tried_again(services: Services) -> None:
+    forwarding(services)
+    attempts = 0
 
-        def envelope(*_: object) -> EnvelopeResponse:
-            nonlocal attempts
-            attempts += 1
-            if attempts < 3:
-                raise KafkaError(ErrorCode.NOT_CONTROLLER)
-            return EnvelopeResponse(response_data=b"\0\0\0\7rest")
+    def envelope(*_: object) -> EnvelopeResponse:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return EnvelopeResponse(response_data=b"\0\0\0\7rest")
 
-        replace(services, CONTROLLER, ApiKey.ENVELOPE, envelope)
-        answer = await answer_of(services, request(19, 7, CreateTopicsRequest().encode(7)))
-        assert b"".join(cast("list[bytes]", answer)) == b"\0\0\0\x08\0\0\0\7rest"
-        assert attempts == 3
-
-    in_loop(test)
+    replace(services, CONTROLLER, ApiKey.ENVELOPE, envelope)
+    answer = await answer_of(services, request(19, 7, CreateTopicsRequest().encode(7)))
+    assert b"".join(cast("list[bytes]", answer)) == b"\0\0\0\x08\0\0\0\7rest"
+    assert attempts == 3
 
 
-def test_a_client_does_not_hear_of_connections_between_nodes() -> None:
+@told_by(in_loop)
+async def test_a_client_does_not_hear_of_connections_between_nodes(services: Services) -> None:
     """A connection that it is told of it would take for its own."""
-
-    async def test(services: Services) -> None:
-        forwarding(services).close()
-        message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-        response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
-        assert [topic.error_code for topic in response.topics] == [ErrorCode.REQUEST_TIMED_OUT]
-
-    in_loop(test)
+    forwarding(services).close()
+    message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_a_version_that_the_controller_does_not_serve_closes_the_client_s_connection() -> None:
+@told_by(in_loop)
+async def test_a_version_that_the_controller_does_not_serve_closes_the_client_s_connection(services: Services) -> None:
     """As one does that the broker itself does not serve: the client asks for the versions anew."""
-
-    async def test(services: Services) -> None:
-        forwarding(services)
-        replace(services, CONTROLLER, ApiKey.ENVELOPE, lambda *_: EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
-        with pytest.raises(ProtocolError):
-            await answer_of(services, request(19, 7, CreateTopicsRequest().encode(7)))
-
-    in_loop(test)
+    forwarding(services)
+    replace(services, CONTROLLER, ApiKey.ENVELOPE, lambda *_: EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+    with pytest.raises(ProtocolError):
+        await answer_of(services, request(19, 7, CreateTopicsRequest().encode(7)))
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_an_envelope_says_itself_that_the_controller_is_another_node(later: bool) -> None:
+@told_by(in_loop)
+async def test_an_envelope_says_itself_that_the_controller_is_another_node(services: Services, later: bool) -> None:
     """Else the client would be told, whose broker can ask the next controller."""
+    forwarding(services)
+    refusals = 0
 
-    async def test(services: Services) -> None:
-        forwarding(services)
-        refusals = 0
+    def create(*_: object) -> object:
+        nonlocal refusals
+        if refusals == 3:
+            return CreateTopicsResponse()
+        refusals += 1
+        if not later:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        deferred: Deferred[Message] = Deferred()
+        asyncio.get_running_loop().call_soon(deferred.fail, KafkaError(ErrorCode.NOT_CONTROLLER))
+        return deferred
 
-        def create(*_: object) -> object:
-            nonlocal refusals
-            if refusals == 3:
-                return CreateTopicsResponse()
-            refusals += 1
-            if not later:
-                raise KafkaError(ErrorCode.NOT_CONTROLLER)
-            deferred: Deferred[Message] = Deferred()
-            asyncio.get_running_loop().call_soon(deferred.fail, KafkaError(ErrorCode.NOT_CONTROLLER))
-            return deferred
-
-        replace(services, CONTROLLER, ApiKey.CREATE_TOPICS, create)
-        message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-        response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
-        assert response.topics == []
-        assert refusals == 3
-
-    in_loop(test)
+    replace(services, CONTROLLER, ApiKey.CREATE_TOPICS, create)
+    message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
+    assert response.topics == []
+    assert refusals == 3
 
 
-def test_only_what_brokers_forward_may_come_in_an_envelope() -> None:
-    async def test(services: Services) -> None:
-        channel = forwarding(services)
+@told_by(in_loop)
+async def test_only_what_brokers_forward_may_come_in_an_envelope(services: Services) -> None:
+    channel = forwarding(services)
 
-        async def send(data: bytes, principal: bytes | None = b"\0\0\x05User\x02a\0\0", host: bytes = b"\x7f\0\0\1") -> int:
-            message = EnvelopeRequest(request_data=data, request_principal=principal, client_host_address=host)
-            future = asyncio.get_running_loop().create_future()
-            channel.send(TO_CONTROLLER, 58, message, 0).add_callback(lambda done: future.set_result(done.result()))
-            return cast(EnvelopeResponse, await asyncio.wait_for(future, 5)).error_code
+    async def send(data: bytes, principal: bytes | None = b"\0\0\x05User\x02a\0\0", host: bytes = b"\x7f\0\0\1") -> int:
+        message = EnvelopeRequest(request_data=data, request_principal=principal, client_host_address=host)
+        future = asyncio.get_running_loop().create_future()
+        channel.send(TO_CONTROLLER, 58, message, 0).add_callback(lambda done: future.set_result(done.result()))
+        return cast(EnvelopeResponse, await asyncio.wait_for(future, 5)).error_code
 
-        vote = request(52, 0, VoteRequest().encode(0))
-        assert await send(vote) == ErrorCode.INVALID_REQUEST
-        assert await send(b"\0") == ErrorCode.UNSUPPORTED_VERSION
-        assert await send(request(19, 99)) == ErrorCode.UNSUPPORTED_VERSION
-        assert await send(request(19, 7), principal=None) == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
-        assert await send(request(19, 7), principal=b"\0\x09junk") == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
-        assert await send(request(45, 1)) == ErrorCode.UNSUPPORTED_VERSION, "Kafka forwards it, and it is not supported yet"
-        assert await send(request(63, 0)) == ErrorCode.INVALID_REQUEST
-        assert await send(request(19, 7), host=b"abc") == ErrorCode.INVALID_REQUEST
-
-    in_loop(test)
+    vote = request(52, 0, VoteRequest().encode(0))
+    assert await send(vote) == ErrorCode.INVALID_REQUEST
+    assert await send(b"\0") == ErrorCode.UNSUPPORTED_VERSION
+    assert await send(request(19, 99)) == ErrorCode.UNSUPPORTED_VERSION
+    assert await send(request(19, 7), principal=None) == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+    assert await send(request(19, 7), principal=b"\0\x09junk") == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+    assert await send(request(45, 1)) == ErrorCode.UNSUPPORTED_VERSION, "Kafka forwards it, and it is not supported yet"
+    assert await send(request(63, 0)) == ErrorCode.INVALID_REQUEST
+    assert await send(request(19, 7), host=b"abc") == ErrorCode.INVALID_REQUEST
 
 
-def test_the_channel_never_enters_its_sender_again_and_gives_up_in_time() -> None:
-    async def test(services: Services) -> None:
-        channel = forwarding(services)
-        calls: list[str] = []
-        never: Deferred[Message] = Deferred()
+@told_by(in_loop)
+async def test_the_channel_never_enters_its_sender_again_and_gives_up_in_time(services: Services) -> None:
+    channel = forwarding(services)
+    calls: list[str] = []
+    never: Deferred[Message] = Deferred()
 
-        def handler(*_: object) -> object:
-            calls.append("handled")
-            return never
+    def handler(*_: object) -> object:
+        calls.append("handled")
+        return never
 
-        replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
-        sent = channel.send(1, 10, FindCoordinatorRequest(key="a"), 3, timeout_s=0.05)
-        assert calls == []
-        await until(lambda: sent.done)
-        assert calls == ["handled"]
-        assert isinstance(sent.error, KafkaError)
-        assert sent.error.code == ErrorCode.REQUEST_TIMED_OUT
-        unreachable = channel.send(2, 10, FindCoordinatorRequest(key="a"), 3)
-        assert isinstance(unreachable.error, KafkaError)
-        assert unreachable.error.code == ErrorCode.BROKER_NOT_AVAILABLE
-        channel.close()
-        assert channel.send(1, 10, FindCoordinatorRequest(key="a"), 3).error is not None
-
-    in_loop(test)
+    replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
+    sent = channel.send(1, 10, FindCoordinatorRequest(key="a"), 3, timeout_s=0.05)
+    assert calls == []
+    await until(lambda: sent.done)
+    assert calls == ["handled"]
+    assert isinstance(sent.error, KafkaError)
+    assert sent.error.code == ErrorCode.REQUEST_TIMED_OUT
+    unreachable = channel.send(2, 10, FindCoordinatorRequest(key="a"), 3)
+    assert isinstance(unreachable.error, KafkaError)
+    assert unreachable.error.code == ErrorCode.BROKER_NOT_AVAILABLE
+    channel.close()
+    assert channel.send(1, 10, FindCoordinatorRequest(key="a"), 3).error is not None
 
 
-def test_a_request_that_is_not_served_closes() -> None:
-    def test(services: Services) -> None:
-        for frame in (request(52, 0), request(10, 9), request(0, 2), b"\0\0"):
-            with pytest.raises(ProtocolError):
-                services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name="P", peer_host="h")
-
-    in_loop(test)
+@told_by(in_loop)
+async def test_a_request_that_is_not_served_closes(services: Services) -> None:
+    for frame in (request(52, 0), request(10, 9), request(0, 2), b"\0\0"):
+        with pytest.raises(ProtocolError):
+            services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name="P", peer_host="h")
 
 
 def test_requests_are_counted_and_timed_where_they_come_in(caplog: pytest.LogCaptureFixture) -> None:
@@ -330,7 +298,7 @@ def test_requests_are_counted_and_timed_where_they_come_in(caplog: pytest.LogCap
         def monotonic(self) -> float:
             return self.now
 
-    def test(services: Services) -> None:
+    async def test(services: Services) -> None:
         clock = Clock()
         services.clock = cast(Any, clock)
         dispatcher = services.dispatcher = Dispatcher(services)
@@ -362,53 +330,51 @@ def test_requests_are_counted_and_timed_where_they_come_in(caplog: pytest.LogCap
     in_loop(test)
 
 
-def test_requests_are_not_decoded_while_many_bytes_of_their_api_wait() -> None:
-    def test(services: Services) -> None:
-        clock = ManualClock()
-        dispatcher = services.dispatcher
-        dispatcher.long_answers = LongAnswers(clock)
-        measured: list[Deferred[Any]] = []
-        asked: list[Message] = []
+@told_by(in_loop)
+async def test_requests_are_not_decoded_while_many_bytes_of_their_api_wait(services: Services) -> None:
+    clock = ManualClock()
+    dispatcher = services.dispatcher
+    dispatcher.long_answers = LongAnswers(clock)
+    measured: list[Deferred[Any]] = []
+    asked: list[Message] = []
 
-        def handler(_: object, message: Message, __: Services) -> Iterator[object]:
-            asked.append(message)
-            measured.append(Deferred())
-            yield measured[-1]
-            return DescribeLogDirsResponse()
+    def handler(_: object, message: Message, __: Services) -> Iterator[object]:
+        asked.append(message)
+        measured.append(Deferred())
+        yield measured[-1]
+        return DescribeLogDirsResponse()
 
-        replace(services, BROKER, ApiKey.DESCRIBE_LOG_DIRS, handler)
-        topic = DescribeLogDirsRequest.DescribableLogDirTopic(topic="t", partitions=[0] * (REQUEST_BYTES // 10))
-        large = memoryview(request(35, 4, DescribeLogDirsRequest(topics=[topic]).encode(4)))
-        answers: dict[str, Any] = {}
+    replace(services, BROKER, ApiKey.DESCRIBE_LOG_DIRS, handler)
+    topic = DescribeLogDirsRequest.DescribableLogDirTopic(topic="t", partitions=[0] * (REQUEST_BYTES // 10))
+    large = memoryview(request(35, 4, DescribeLogDirsRequest(topics=[topic]).encode(4)))
+    answers: dict[str, Any] = {}
 
-        def ask(name: str, frame: memoryview = large) -> None:
-            connection = SimpleNamespace(
-                listener=SimpleNamespace(name="X", scope=BROKER),
-                connection_id=name,
-                peer_host="h",
-                principal=ANONYMOUS,
-                closed=False,
-                go_on=lambda: ask(name),
-            )
-            answers[name] = dispatcher.handle_frame(cast(Any, connection), frame)
+    def ask(name: str, frame: memoryview = large) -> None:
+        connection = SimpleNamespace(
+            listener=SimpleNamespace(name="X", scope=BROKER),
+            connection_id=name,
+            peer_host="h",
+            principal=ANONYMOUS,
+            closed=False,
+            go_on=lambda: ask(name),
+        )
+        answers[name] = dispatcher.handle_frame(cast(Any, connection), frame)
 
-        ask("a")
-        ask("b")
-        for name in "cd":
-            with pytest.raises(NotYetError):
-                ask(name)
-        assert len(asked) == 2
-        replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: FindCoordinatorResponse())
-        ask("another API", memoryview(request(10, 4, FindCoordinatorRequest(coordinator_keys=["a"]).encode(4))))
-        measured[0].complete(None)
-        clock.turn()
-        clock.turn()
-        assert answers.keys() == {"a", "b", "another API", "c"}
-        assert [answers[name].done for name in "abc"] == [True, False, False]
-        counts = dispatcher.requests.of("DescribeLogDirs")
-        assert counts.versions == {4: 1}
-
-    in_loop(test)
+    ask("a")
+    ask("b")
+    for name in "cd":
+        with pytest.raises(NotYetError):
+            ask(name)
+    assert len(asked) == 2
+    replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: FindCoordinatorResponse())
+    ask("another API", memoryview(request(10, 4, FindCoordinatorRequest(coordinator_keys=["a"]).encode(4))))
+    measured[0].complete(None)
+    clock.turn()
+    clock.turn()
+    assert answers.keys() == {"a", "b", "another API", "c"}
+    assert [answers[name].done for name in "abc"] == [True, False, False]
+    counts = dispatcher.requests.of("DescribeLogDirs")
+    assert counts.versions == {4: 1}
 
 
 FIRST_ON_CONTROLLERS = {1, 17, 18, 36, 52, 53, 54, 59, 62, 63, 70}

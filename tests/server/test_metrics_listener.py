@@ -25,7 +25,8 @@ from odradek.server.metering.exporter import Exporter
 from odradek.server.metering.network import Idleness
 from odradek.server.start.broker import Broker
 from tests.clock import ManualClock
-from tests.server.metrics_support import ask, on_loop
+from tests.loops import on_loop
+from tests.server.metrics_support import ask
 from tests.waiting import until
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "odradek.metrics.listener": "0"}

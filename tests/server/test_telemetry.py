@@ -30,8 +30,9 @@ from odradek.server.metering import telemetry as serving
 from odradek.server.metering.telemetry import ClientTelemetry
 from odradek.server.start.broker import Broker
 from tests.clock import ManualClock
+from tests.loops import on_loop
 from tests.network.support import Peer
-from tests.server.metrics_support import ask, on_loop
+from tests.server.metrics_support import ask
 from tests.server.support import request
 from tests.waiting import until
 
