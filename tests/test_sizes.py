@@ -60,6 +60,9 @@ FOREIGN = {
 }
 """Whole texts in backquotes that name things of other projects, standards, files and patterns of names."""
 
+LARGEST_CIRCLE = 10
+"""Files of the largest circle of imports, those for type checking included; may only shrink."""
+
 _COMMENT = re.compile(r"(?:^|\s)# .*")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -164,3 +167,48 @@ def test_files_in_backquotes_exist() -> None:
         f"{page.relative_to(ROOT)}: {path}" for page in pages for path in pattern.findall(page.read_text()) if not (ROOT / path).exists()
     ]
     assert not unknown, "\n".join(unknown)
+
+
+def _imports() -> dict[str, set[str]]:
+    """Return the modules of the package that each of its modules imports, also within functions and for type checking."""
+    modules = {path: ".".join(path.relative_to(SOURCES.parent).with_suffix("").parts).removesuffix(".__init__") for path in trees()}
+    known = set(modules.values())
+    found: dict[str, set[str]] = {}
+    for path, tree in trees().items():
+        named: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                named.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names} & known
+                named |= inner or {node.module}
+        found[modules[path]] = named & known
+    return found
+
+
+def largest_circle() -> set[str]:
+    """Return the largest set of modules that import each other, directly or through others."""
+    imports = _imports()
+    reached: dict[str, set[str]] = {}
+    for module in imports:
+        seen: set[str] = set()
+        next_ones = list(imports[module])
+        while next_ones:
+            other = next_ones.pop()
+            if other not in seen:
+                seen.add(other)
+                next_ones += imports[other]
+        reached[module] = seen
+    return max(({other for other in seen if module in reached[other]} for module, seen in reached.items()), key=len)
+
+
+def test_circles_of_imports_stay_small() -> None:
+    largest = largest_circle()
+    assert len(largest) <= LARGEST_CIRCLE, sorted(largest)
+    assert len(largest) == LARGEST_CIRCLE, "smaller: take the number down"
+
+
+def test_handlers_do_not_know_the_server() -> None:
+    """Not even for type checking: what they need of it is a protocol in `handlers.services`."""
+    known = {module: {other for other in others if other.startswith("odradek.server")} for module, others in _imports().items()}
+    assert not {module: others for module, others in known.items() if others and module.startswith("odradek.handlers")}

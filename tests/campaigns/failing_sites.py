@@ -251,7 +251,7 @@ class FailingSitesWorld:
     def works(self, partition: TopicPartition) -> bool:
         """Return whether broker 1 has the log of a partition in an online directory."""
         broker = self.victim.broker
-        return not self.fatal and broker is not None and broker.services.log_manager.get_log(partition) is not None
+        return not self.fatal and broker is not None and broker.node.log_manager.get_log(partition) is not None
 
     async def check_leaders(
         self, partitions: Iterable[TopicPartition], what: str, required: Callable[[TopicPartition], bool] = lambda _: True

@@ -73,7 +73,7 @@ class AccessWorld:
         """The answer that whoever has authenticated so gets on a listener of the scope."""
         assert self.node.broker is not None
         frame = encode_request_header(api_key, version, 1, "world") + request.encode(version)
-        dispatcher = self.node.broker.services.dispatcher
+        dispatcher = self.node.broker.node.dispatcher
         _, answer = dispatcher.handle_embedded(
             frame, scope=scope, listener_name=LISTENERS[scope], peer_host="10.0.0.7", principal=principal
         )

@@ -6,17 +6,19 @@ import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import GeneratorType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import UUID
 
 from odradek.base.deferred import Deferred
+from odradek.base.disk import Disk
 from odradek.base.ids import TopicPartition
-from odradek.config.broker import standalone_config
+from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.keys.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from odradek.handlers.context import RequestContext
-from odradek.handlers.scopes import BROKER
-from odradek.handlers.services import Services
+from odradek.handlers.scopes import BROKER, CONTROLLER
+from odradek.handlers.services import BrokerParts, ControllerParts, Services
+from odradek.metadata.cache import MetadataCache
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.network.chunks import join_chunks
@@ -36,9 +38,7 @@ from odradek.protocol.schema import Message
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.cluster.coordinators import Coordinators
-from odradek.server.cluster.metadata_cache import MetadataCache
 from odradek.server.requests.dispatch import Dispatcher
-from odradek.server.upkeep.jobs import Jobs
 from odradek.storage.log_manager import LogManager
 from odradek.testing.simulation.disk import VirtualDisk
 from tests.clock import ManualClock
@@ -56,6 +56,21 @@ def topic_id(number: int) -> UUID:
     return UUID(int=(number << 64) + 7)
 
 
+def new_services(config: BrokerConfig, *, clock: Any, disk: Disk | None = None) -> Services:
+    """Return the facts of a node with an empty cluster image."""
+    services = Services(
+        config,
+        DynamicBrokerConfig(config),
+        clock=clock,
+        random=random.Random(3),
+        disk=disk or VirtualDisk(),
+        jobs=InlineJobs(),
+        metadata=MetadataCache(EMPTY),
+    )
+    services.cluster_id = "cluster"
+    return services
+
+
 class Broker:
     """Node of a cluster; the test sets the metadata."""
 
@@ -67,22 +82,21 @@ class Broker:
         clock: ManualClock | None = None,
         log_dirs: tuple[str, ...] = ("/data",),
         new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
+        kraft: Any = None,
+        producer_ids: Any = None,
+        forwarder: Any = None,
+        new_channel: Callable[[Any], Any] = lambda broker: None,
         **config: str,
     ) -> None:
+        """`kraft` to `new_channel`: stand-ins for these parts of the node; `new_channel` makes the channel of the broker given to it."""
         self.clock = clock or ManualClock()
         self.disk = VirtualDisk()
         for path in log_dirs:
             self.disk.makedirs(path)
         settings = {"node.id": str(node), "log.dirs": ",".join(log_dirs)} | {key.replace("_", "."): value for key, value in config.items()}
-        self.services = services = Services()
-        services.config = standalone_config(settings)
-        services.dynamic_config = DynamicBrokerConfig(services.config)
-        services.clock = self.clock
-        services.disk = self.disk
-        services.node_id = node
-        services.metadata = MetadataCache(EMPTY)
+        self.services = services = new_services(standalone_config(settings), clock=self.clock, disk=self.disk)
         verify = services.config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
-        services.log_manager = LogManager(
+        log_manager = LogManager(
             self.disk,
             self.clock,
             list(log_dirs),
@@ -91,27 +105,36 @@ class Broker:
             verify_transactions=verify,
             new_lock=new_lock,
         )
-        load_all(services.log_manager, pytest_fail)
+        load_all(log_manager, pytest_fail)
         self.alter_partition_requests: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []
-        self.manager = services.replica_manager = ReplicaManager(
+        self.manager = ReplicaManager(
             services.config,
             clock=self.clock,
             disk=self.disk,
             rng=random.Random(7),
-            log_manager=services.log_manager,
+            log_manager=log_manager,
             metadata=services.metadata,
             send_alter_partition=self._send,
             broker_epoch=lambda: 100 * node,
             run_job=run_inline,
             dynamic_config=services.dynamic_config,
         )
-        services.jobs = cast(Jobs, InlineJobs())
-        services.random = random.Random(3)
-        services.cluster_id = "cluster"
-        self.dispatcher = services.dispatcher = Dispatcher(services)
-        coordinators = services.coordinators = Coordinators(services, run_inline)
-        self.manager.changes.on_leadership.append(coordinators.leadership_changed)
-        services.log_manager.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
+        self.dispatcher = Dispatcher(services)
+        channel = new_channel(self)
+        self.coordinators = Coordinators(services, self.manager, producer_ids, channel, run_inline)
+        self.parts = BrokerParts(
+            kraft=kraft,
+            log_manager=log_manager,
+            replica_manager=self.manager,
+            coordinators=self.coordinators,
+            producer_ids=producer_ids,
+            channel=channel,
+            forwarder=forwarder,
+        )
+        self.dispatcher.serve(BROKER, self.parts)
+        self.dispatcher.serve(CONTROLLER, ControllerParts(kraft, self.dispatcher))
+        self.manager.changes.on_leadership.append(self.coordinators.leadership_changed)
+        log_manager.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
         self.apply(
             *[
                 RegisterBrokerRecord(
@@ -142,7 +165,7 @@ class Broker:
         self.services.metadata.image = delta.apply(MetadataProvenance(image.offset + len(records), 1, 0))
         self.manager.changes.prepare(delta, self.services.metadata.image)
         self.manager.changes.apply(delta, self.services.metadata.image)
-        self.services.coordinators.publish(delta, self.services.metadata.image)
+        self.coordinators.publish(delta, self.services.metadata.image)
 
     def create_topic(
         self,
@@ -205,7 +228,7 @@ class Broker:
         """
         decoded = type(request).decode(request.encode(version), version)
         asked = self.context(request.API_KEY, version, **context)
-        answer = handle(asked, decoded, self.services)
+        answer = handle(asked, decoded, self.parts)
         if isinstance(answer, GeneratorType):
             answer = self.dispatcher.long_answers.serve(asked, 0, answer)
         if isinstance(answer, Deferred):

@@ -45,13 +45,11 @@ class Controller:
 
 @pytest.fixture
 def broker() -> Broker:
-    broker = Broker()
-    broker.services.forwarder = Controller()  # type: ignore[assignment]
-    return broker
+    return Broker(forwarder=Controller())
 
 
 def asked(broker: Broker) -> list[list[tuple[int, str]]]:
-    return broker.services.forwarder.asked  # type: ignore[attr-defined, no-any-return]
+    return broker.parts.forwarder.asked  # type: ignore[attr-defined, no-any-return]
 
 
 def change(broker: Broker, *resources: tuple[int, str, list[tuple[str, int, str | None]]], version: int = 1) -> list[int]:
@@ -122,13 +120,13 @@ def test_what_holds_for_all_brokers_is_judged_with_what_this_one_has_of_its_own(
 
 
 def test_an_error_on_the_way_is_everybodys_who_was_on_it(broker: Broker) -> None:
-    broker.services.forwarder.fails = KafkaError(ErrorCode.NOT_CONTROLLER, "gone")  # type: ignore[attr-defined]
+    broker.parts.forwarder.fails = KafkaError(ErrorCode.NOT_CONTROLLER, "gone")  # type: ignore[attr-defined]
     codes = change(broker, (TOPIC, "a", []), (99, "b", []), (TOPIC, "c", []))
     assert codes == [ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REQUEST, ErrorCode.NOT_CONTROLLER]
 
 
 def test_the_controllers_error_is_passed_on(broker: Broker) -> None:
-    broker.services.forwarder.code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # type: ignore[attr-defined]
+    broker.parts.forwarder.code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # type: ignore[attr-defined]
     assert change(broker, (TOPIC, "a", []), (TOPIC, "b", [])) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 

@@ -17,8 +17,7 @@ from tests.handlers.support import Broker
 
 
 def ask(version: int, scope: str = BROKER, *, name: str = "test", software: str = "1.0", level: int = 0) -> Any:
-    broker = Broker()
-    broker.services.kraft = SimpleNamespace(kraft_version=level)  # type: ignore[assignment]
+    broker = Broker(kraft=SimpleNamespace(kraft_version=level))
     broker.apply(FeatureLevelRecord(name="metadata.version", feature_level=29), FeatureLevelRecord(name="group.version", feature_level=1))
     fields = {"client_software_name": name, "client_software_version": software} if version >= 3 else {}
     return broker.ask(ApiVersionsRequest(**fields), version, scope=scope)

@@ -326,7 +326,7 @@ def test_a_first_batch_that_does_not_fit_is_left_out() -> None:
 def test_storage_errors_are_told_to_old_clients_in_words_they_know() -> None:
     broker = Broker()
     broker.create_topic("orders")
-    broker.services.log_manager.directory_failed("/data", OSError(5, "gone"))
+    broker.parts.log_manager.directory_failed("/data", OSError(5, "gone"))
     for version, error in ((5, ErrorCode.NOT_LEADER_OR_FOLLOWER), (6, ErrorCode.KAFKA_STORAGE_ERROR)):
         [data] = partitions(send(broker, version, 0))
         assert data.error_code == error

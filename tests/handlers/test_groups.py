@@ -170,7 +170,7 @@ def test_the_offsets_of_a_deleted_topic_go() -> None:
     delta.replay(RemoveTopicRecord(topic_id=broker.topic))
     after = delta.apply(MetadataProvenance(image.offset + 1, 1, 0))
     broker.services.metadata.image = after
-    broker.services.coordinators.publish(delta, after)
+    broker.parts.coordinators.publish(delta, after)
     broker.clock.run_due()
     assert broker.fetch(8).groups[0].topics[0].partitions[0].committed_offset == -1
     assert broker.log_end("__consumer_offsets") == 2
@@ -205,7 +205,7 @@ def test_a_coordinator_that_was_away_when_a_topic_was_made_anew_does_not_take_it
 def test_after_the_shutdown_nobody_coordinates() -> None:
     broker = Groups()
     broker.commit(8)
-    broker.services.coordinators.close()
+    broker.parts.coordinators.close()
     assert broker.commit(8) is ErrorCode.NOT_COORDINATOR
 
 
@@ -214,7 +214,7 @@ def test_transactional_offsets_wait_for_the_marker(version: int) -> None:
     broker = Groups()
     log = broker.manager.partition(OFFSETS).log
     assert log is not None
-    broker.services.groups.verify = lambda partition, request, version: Deferred.of(log.start_verification(5, -1, 0))
+    broker.parts.groups.verify = lambda partition, request, version: Deferred.of(log.start_verification(5, -1, 0))
     partitions = [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=7) for index in (0, 9)]
     request = TxnOffsetCommitRequest(
         transactional_id="tx",
@@ -230,7 +230,7 @@ def test_transactional_offsets_wait_for_the_marker(version: int) -> None:
     assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
     wanted.topic_id = broker.topic
     assert broker.ask(offset_fetch.handle, unstable, 10).groups[0].topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
-    broker.services.groups.runtime.end_transaction(OFFSETS, 5, 0, 0, committed=True, version=0)
+    broker.parts.groups.runtime.end_transaction(OFFSETS, 5, 0, 0, committed=True, version=0)
     broker.clock.run_due()
     assert broker.ask(offset_fetch.handle, unstable, 8).groups[0].topics[0].partitions[0].committed_offset == 7
 
@@ -252,7 +252,7 @@ def offsets_of_a_transaction() -> TxnOffsetCommitRequest:
 def test_offsets_of_a_transaction_that_cannot_be_verified_are_refused() -> None:
     broker = Groups()
     failed: Deferred[object | None] = Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION))
-    broker.services.groups.verify = lambda partition, request, version: failed
+    broker.parts.groups.verify = lambda partition, request, version: failed
     request = offsets_of_a_transaction()
     for version, code in ((1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (5, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)):
         (topic,) = broker.ask(txn_offset_commit.handle, request, version).topics
@@ -299,9 +299,8 @@ class TestFirstCoordinator:
         return found
 
     def broker(self) -> tuple[Broker, Controller]:
-        broker, controller = Broker(), Controller()
-        broker.services.channel = controller  # type: ignore[assignment]
-        return broker, controller
+        controller = Controller()
+        return Broker(new_channel=lambda _: controller), controller
 
     def test_who_asks_first_hears_when_the_topic_is_there(self) -> None:
         broker, controller = self.broker()
@@ -328,7 +327,7 @@ class TestFirstCoordinator:
         found = self.found(broker, answer)
         assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
         assert self.look_up(broker).done is False
-        broker.services.coordinators.close()
+        broker.parts.coordinators.close()
 
     def test_the_log_says_once_why_there_is_no_topic(self, caplog: pytest.LogCaptureFixture) -> None:
         broker, controller = self.broker()

@@ -51,7 +51,7 @@ def _partition(topic: int, number: int) -> PartitionRecord:
 
 def steps(broker: Broker, handle: Callable[..., object], request: Message, version: int) -> int:
     """The steps that make the answer."""
-    made = handle(broker.context(request.API_KEY, version), request, broker.services)
+    made = handle(broker.context(request.API_KEY, version), request, broker.parts)
     assert isinstance(made, GeneratorType)
     count = 0
     for each in made:

@@ -14,8 +14,7 @@ from tests.handlers.support import Broker, Ids
 
 
 def ask(version: int = 4, ids: Any = None, **fields: Any) -> tuple[int, int, int]:
-    broker = Broker()
-    broker.services.producer_ids = ids or Ids()
+    broker = Broker(producer_ids=ids or Ids())
     request = InitProducerIdRequest(**({"transactional_id": None, "transaction_timeout_ms": 60_000} | fields))
     response = broker.call(init_producer_id.handle, request, version)
     return response.error_code, response.producer_id, response.producer_epoch

@@ -71,7 +71,7 @@ def test_only_what_was_asked_for(broker: Broker) -> None:
 
 def test_a_directory_that_has_failed_says_so_and_the_others_go_on(broker: Broker) -> None:
     lost = where(broker, 0)
-    broker.services.log_manager.directory_failed(lost, OSError(5, "io"))
+    broker.parts.log_manager.directory_failed(lost, OSError(5, "io"))
     found = describe(broker)
     assert (found[lost].error_code, found[lost].topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
     (other,) = set(found) - {lost}

@@ -45,9 +45,8 @@ class Controller:
 
 
 def world(**config: str) -> tuple[Broker, Controller]:
-    broker, controller = Broker(**config), Controller()
-    broker.services.channel = controller  # type: ignore[assignment]
-    return broker, controller
+    controller = Controller()
+    return Broker(new_channel=lambda _: controller, **config), controller
 
 
 def ask(broker: Broker, *names: str, version: int | None = None, **fields: Any) -> Any:
@@ -107,10 +106,10 @@ class TestCreation:
 
     def test_without_an_answer_it_may_be_asked_for_again(self) -> None:
         broker, controller = world()
-        first = create_topics(broker.services, ["new"], "me")
+        first = create_topics(broker.parts, ["new"], "me")
         controller.answers[-1].fail(ConnectionError("the controller is gone"))
         assert first["new"].result() is False
-        again = create_topics(broker.services, ["new"], "me")
+        again = create_topics(broker.parts, ["new"], "me")
         assert controller.asked_for == [["new"]] * 2
         controller.answer(new=ErrorCode.NONE)
         assert again["new"].result() is True
@@ -137,7 +136,7 @@ class TestCreation:
 
     def test_everybody_who_asked_hears_of_it(self) -> None:
         broker, controller = world()
-        first, second = (create_topics(broker.services, ["a", "b"], "me") for _ in range(2))
+        first, second = (create_topics(broker.parts, ["a", "b"], "me") for _ in range(2))
         assert controller.asked_for == [["a", "b"]]
         controller.answer(a=ErrorCode.TOPIC_ALREADY_EXISTS, b=ErrorCode.INVALID_REPLICATION_FACTOR)
         for answers in (first, second):
@@ -148,7 +147,7 @@ class TestCreation:
 
         def refused(name: str) -> int:
             caplog.clear()
-            create_topics(broker.services, [name], "me")
+            create_topics(broker.parts, [name], "me")
             controller.answer(**{name: ErrorCode.POLICY_VIOLATION})
             return sum(record.levelname == "WARNING" for record in caplog.records)
 
@@ -159,7 +158,7 @@ class TestCreation:
 
     def test_a_coordinator_s_topic_is_made_as_it_needs_to_be(self) -> None:
         broker, controller = world()
-        create_topics(broker.services, ["__consumer_offsets", "__transaction_state"], "me")
+        create_topics(broker.parts, ["__consumer_offsets", "__transaction_state"], "me")
         offsets, state = controller.requests[0].topics
         assert offsets.num_partitions == broker.services.config[OFFSETS_TOPIC_NUM_PARTITIONS]
         configs = {config.name: config.value for config in offsets.configs}

@@ -12,7 +12,6 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC_ID, ZERO_UUID
 from odradek.consensus import messages as raft
 from odradek.consensus.voters import Endpoint, OffsetAndEpoch
-from odradek.controller.kraft.node import KRaftNode
 from odradek.handlers.scopes import CONTROLLER
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -73,9 +72,7 @@ class Leader:
 
 @pytest.fixture
 def broker() -> Broker:
-    broker = Broker()
-    broker.services.kraft = cast(KRaftNode, Leader())
-    return broker
+    return Broker(kraft=Leader())
 
 
 def only(struct: Any, **fields: Any) -> list[Any]:
@@ -125,7 +122,7 @@ def test_a_fetch_of_another_topic_or_of_fewer_than_no_bytes_is_refused(broker: B
     topics = only(FetchRequest.FetchTopic, topic_id=ZERO_UUID, partitions=[FetchRequest.FetchPartition(last_fetched_epoch=0)])
     for wrong in (fetch(17, topics=topics), fetch(17, topics=[]), fetch(17, max_bytes=-1)):
         assert broker.ask(wrong, 17, scope=CONTROLLER).error_code == ErrorCode.INVALID_REQUEST
-    assert cast(Leader, broker.services.kraft).asked == []
+    assert cast(Leader, broker.parts.kraft).asked == []
     assert broker.ask(fetch(17, max_bytes=0), 17, scope=CONTROLLER).error_code == 0
 
 
@@ -148,7 +145,7 @@ def test_a_controller_asked_for_the_brokers_says_so_in_the_words_of_the_version(
 
 @pytest.mark.parametrize(("replica_id", "high_watermark", "read"), [(2, 4, "2 to 9"), (-1, 4, "2 to 4"), (-1, -1, "2 to 0")])
 def test_who_is_no_replica_sees_what_is_committed(broker: Broker, replica_id: int, high_watermark: int, read: str) -> None:
-    leader = cast(Leader, broker.services.kraft)
+    leader = cast(Leader, broker.parts.kraft)
     leader.answers[raft.FetchRequest] = raft.FetchResponse(ErrorCode.NONE, 1, 5, high_watermark, 0, read_from=2)
     asked = fetch(17, replica_state=FetchRequest.ReplicaState(replica_id=replica_id, replica_epoch=-1))
     (partition,) = broker.ask(asked, 17, scope=CONTROLLER).responses[0].partitions
@@ -157,7 +154,7 @@ def test_who_is_no_replica_sees_what_is_committed(broker: Broker, replica_id: in
 
 @pytest.mark.parametrize("asked", [400, 1 << 30])
 def test_pieces_of_a_snapshot_and_of_the_log_are_as_large_as_this_node_sends_them_at_most(broker: Broker, asked: int) -> None:
-    leader = cast(Leader, broker.services.kraft)
+    leader = cast(Leader, broker.parts.kraft)
     leader.answers[raft.FetchSnapshotRequest] = raft.FetchSnapshotResponse(ErrorCode.NONE, 1, 5, SNAPSHOT, 1 << 30, 0, max_bytes=asked)
     answer = broker.ask(message(ApiKey.FETCH_SNAPSHOT, 1), 1, scope=CONTROLLER)
     assert len(bytes(records_view(answer.topics[0].partitions[0].unaligned_records))) == min(asked, 1000)

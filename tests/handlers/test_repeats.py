@@ -83,7 +83,7 @@ async def size_of(world: AccessWorld, scope: str, api_key: ApiKey, version: int,
     """Bytes of the answer; 0 where the connection is closed instead."""
     assert world.node.broker is not None
     frame = encode_request_header(api_key, version, 1, "world") + request.encode(version)
-    dispatcher = world.node.broker.services.dispatcher
+    dispatcher = world.node.broker.node.dispatcher
     try:
         _, answer = dispatcher.handle_embedded(frame, scope=scope, listener_name=LISTENERS[scope], peer_host="10.0.0.7")
         chunks = await answer if isinstance(answer, Deferred) else answer

@@ -79,10 +79,9 @@ class Channel:
 
 class Transactions(Broker):
     def __init__(self, *, version: int = 2, **config: str) -> None:
-        super().__init__(**config)
-        self.channel = self.services.channel = Channel(self)  # type: ignore[assignment]
-        self.services.producer_ids = Ids()  # type: ignore[assignment]
-        self.manager.verified_appender.verifier = self.services.coordinators
+        super().__init__(producer_ids=Ids(), new_channel=Channel, **config)
+        self.channel: Channel = self.parts.channel  # type: ignore[assignment]
+        self.manager.verified_appender.verifier = self.coordinators
         self.apply(FeatureLevelRecord(name="transaction.version", feature_level=version))
         self.state_id = self.create_topic("__transaction_state", number=8, cleanup_policy="compact")
         self.create_topic("__consumer_offsets", number=9, cleanup_policy="compact")
@@ -249,7 +248,7 @@ def test_a_successor_has_the_open_transaction_aborted(broker: Transactions) -> N
     former = broker.producer()
     broker.add(former, 0)
     broker.write(former, version=11)
-    broker.services.transactions._markers._here = None
+    broker.parts.transactions._markers._here = None
     broker.channel.held = []
     assert broker.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert broker.state().transaction_state == "PrepareAbort"
@@ -456,7 +455,7 @@ def test_dead_transactions_of_another_broker_are_not_listed(broker: Transactions
     broker.move_leader(broker.state_id, 2)
     broker.move_leader(broker.state_id, NODE)
     broker.settle()
-    assert "gone" in [each.transactional_id for each in broker.services.transactions.all()]
+    assert "gone" in [each.transactional_id for each in broker.parts.transactions.all()]
     for filters in ({}, {"state_filters": ["Dead", "Empty"]}, {"producer_id_filters": [who[0], who[0] + 1]}):
         answer = broker.ask(list_transactions, ListTransactionsRequest(**filters), 2)
         assert [each.transactional_id for each in answer.transaction_states] == ["x"]

@@ -8,7 +8,7 @@ from odradek.config.broker import standalone_config
 from odradek.config.describe import BrokerLayers, DescribedConfig, describe_broker, describe_cluster_default
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.providers.resolving import resolve_broker
-from odradek.server.start.broker import follow_references
+from odradek.server.start.node import follow_references
 from tests.providers.support import PROVIDERS, only, secrets
 
 STORE, PASSWORD = "listener.name.plaintext.ssl.keystore.location", "listener.name.plaintext.ssl.keystore.password"

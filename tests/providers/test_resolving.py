@@ -19,7 +19,7 @@ from odradek.config.keys.log import MESSAGE_MAX_BYTES
 from odradek.config.references import hide
 from odradek.config.without_effect import ineffective
 from odradek.providers.resolving import AUTOMATIC, AUTOMATIC_VARIABLE, resolve, resolve_broker
-from odradek.server.start.broker import follow_references
+from odradek.server.start.node import follow_references
 from tests.providers.support import DIRECTORY, ENV, FILE, PROVIDERS, only, secrets
 
 

@@ -78,7 +78,7 @@ class Wire:
             if result.done:
                 over()
                 return
-            dispatcher = self.brokers[target].services.dispatcher
+            dispatcher = self.brokers[target].dispatcher
             _, answer = dispatcher.handle_embedded(frame, scope=BROKER, listener_name=LISTENER, peer_host="127.0.0.1")
             if isinstance(answer, Deferred):
                 answer.add_callback(lambda done: answered(done.result()))
@@ -155,7 +155,7 @@ class Node(Broker):
             send=lambda target, purpose, request, **how: wire.send(number, target, purpose, request, **how),
             broker_epoch=lambda: 100 * number,
             hosted=self.manager.partitions,
-            log_manager=self.services.log_manager,
+            log_manager=self.parts.log_manager,
             run_job=self._run_job,
             flush=Flusher(self.disk, self._run_job).flush,
             drain=self.manager.delayed.drain,

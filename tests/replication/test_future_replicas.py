@@ -15,6 +15,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.config.broker import standalone_config
+from odradek.metadata.cache import MetadataCache
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.metadata.registrations import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
@@ -24,7 +25,6 @@ from odradek.replication.future_replicas import MoveState
 from odradek.replication.partition import Partition
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.replication.roles import Role
-from odradek.server.cluster.metadata_cache import MetadataCache
 from odradek.storage.append import AppendOrigin
 from odradek.storage.checkpoints import read_offset_checkpoint
 from odradek.storage.compaction.manager import CleanerManager

@@ -186,7 +186,7 @@ def test_a_checkpoint_that_cannot_be_read_takes_its_directory_offline() -> None:
     broker.disk.fault = fail
     broker.create_topic("orders")
     assert broker.manager.partition(TP).role is Role.OFFLINE
-    assert broker.services.log_manager.online_directories == []
+    assert broker.parts.log_manager.online_directories == []
 
 
 def test_an_unchanged_checkpoint_is_not_written_again() -> None:
@@ -260,7 +260,7 @@ def test_a_failed_directory_takes_its_partitions_offline_and_answers_who_waits()
     broker = Broker()
     broker.create_topic("orders", replicas=(1, 2))
     waiting = append(broker, acks=-1)
-    broker.services.log_manager.directory_failed("/data", OSError(5, "gone"))
+    broker.parts.log_manager.directory_failed("/data", OSError(5, "gone"))
     broker.clock.run_due()
     assert waiting.result()[0].error is ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.manager.partition(TP).role is Role.OFFLINE

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from odradek.config.broker import standalone_config
 from odradek.config.sasl import ListenerSasl
 from odradek.handlers.scopes import BROKER
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
@@ -19,9 +20,10 @@ from odradek.server.clock import LoopClock
 from odradek.server.requests.dispatch import Dispatcher
 from odradek.server.security.authentication import SaslFrames
 from odradek.server.upkeep.jobs import Jobs
+from tests.handlers.support import new_services
 from tests.network.support import Peer
 from tests.server.sasl_support import ALICE, USERS, handshake, token
-from tests.server.support import bare_services
+from tests.server.support import bare_dispatcher
 
 
 class Served(NamedTuple):
@@ -61,14 +63,15 @@ async def serving(
     clock: LoopClock | None = None,
     limits: AcceptorLimits | None = None,
 ) -> AsyncIterator[Served]:
-    services = bare_services()
-    services.clock = clock or services.clock
+    clock = clock or LoopClock(asyncio.get_running_loop())
+    services = new_services(standalone_config({"node.id": "1", "log.dirs": "/data"}), clock=clock)
+    dispatcher = bare_dispatcher(clock)
     principals: list[Principal] = []
     sasl = ListenerSasl("SASL", ("PLAIN",), most, {"PLAIN": reauth_ms}, USERS)
     jobs = Jobs(asyncio.get_running_loop())
-    behind = Noting(services.dispatcher, principals)
-    frames = SaslFrames(behind, services, jobs, {"SASL": sasl}, request_size=1 << 20, failed_delay_s=delay_s)
-    acceptor = Acceptor(asyncio.get_running_loop(), services.clock, frames, limits or AcceptorLimits())
+    behind = Noting(dispatcher, principals)
+    frames = SaslFrames(behind, services, dispatcher.refusal, jobs, {"SASL": sasl}, request_size=1 << 20, failed_delay_s=delay_s)
+    acceptor = Acceptor(asyncio.get_running_loop(), clock, frames, limits or AcceptorLimits())
     acceptor.on_connect = frames.connected
     bound = [await acceptor.bind(Listener(name, BROKER, "127.0.0.1", 0)) for name in ("SASL", "PLAINTEXT")]
     for each in bound:

@@ -86,7 +86,7 @@ class Cluster:
     def kraft(self, node: int) -> Any:
         broker = self.nodes[node].broker
         assert broker is not None
-        return broker.services.kraft
+        return broker.node.kraft
 
     def active(self) -> int:
         """The active controller; there must be one, as all alive see it."""
@@ -146,5 +146,6 @@ def ready(cluster: Cluster, node: int, listener: str) -> set[int]:
     """The nodes that this one has a working connection to, at the listener."""
     broker = cluster.nodes[node].broker
     assert broker is not None
-    peers = broker.services.peers
+    assert broker.node.links is not None
+    peers = broker.node.links.peers
     return {line.node.node_id for line, link in peers.lines.items() if link.is_open and line.node.listener == listener}

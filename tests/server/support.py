@@ -7,33 +7,35 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
+from typing import Any
 
-from odradek.handlers.scopes import BROKER
-from odradek.handlers.services import Services
-from odradek.metadata.image import EMPTY
+from odradek.base.clock import Clock
+from odradek.config.broker import standalone_config
+from odradek.handlers.scopes import BROKER, CONTROLLER
+from odradek.handlers.services import BrokerParts, ControllerParts
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.limits import AcceptorLimits
 from odradek.protocol.headers import encode_request_header
 from odradek.server.clock import LoopClock
-from odradek.server.cluster.metadata_cache import MetadataCache
 from odradek.server.requests.dispatch import Dispatcher
+from tests.handlers.support import new_services
 
 
-def bare_services() -> Services:
-    """Return services for APIs that need only the cluster image."""
-    services = Services()
-    services.clock = LoopClock(asyncio.get_running_loop())
-    services.metadata = MetadataCache(EMPTY)
-    services.kraft = SimpleNamespace(kraft_version=0)  # type: ignore[assignment]
-    services.node_id = 1
-    services.dispatcher = Dispatcher(services)
-    return services
+def bare_dispatcher(clock: Clock | None = None) -> Dispatcher:
+    """Return the dispatcher of a node on which APIs work that need only the cluster image."""
+    clock = clock or LoopClock(asyncio.get_running_loop())
+    dispatcher = Dispatcher(new_services(standalone_config({"node.id": "1", "log.dirs": "/data"}), clock=clock))
+    kraft: Any = SimpleNamespace(kraft_version=0)
+    missing: Any = dict.fromkeys(("log_manager", "replica_manager", "coordinators", "producer_ids", "channel", "forwarder"))
+    dispatcher.serve(BROKER, BrokerParts(kraft=kraft, **missing))
+    dispatcher.serve(CONTROLLER, ControllerParts(kraft, dispatcher))
+    return dispatcher
 
 
 @asynccontextmanager
 async def dispatching(limits: AcceptorLimits | None = None, scope: str = BROKER) -> AsyncIterator[tuple[Acceptor, BoundListener]]:
-    services = bare_services()
-    acceptor = Acceptor(asyncio.get_running_loop(), services.clock, services.dispatcher, limits or AcceptorLimits())
+    loop = asyncio.get_running_loop()
+    acceptor = Acceptor(loop, LoopClock(loop), bare_dispatcher(), limits or AcceptorLimits())
     bound = await acceptor.bind(Listener("PLAINTEXT", scope, "127.0.0.1", 0))
     await acceptor.serve(bound)
     try:

@@ -434,7 +434,7 @@ async def test_a_controller_looks_at_every_log_directory(loop: SimulatedLoop, fo
     format_storage(disk, formatted_too, cluster_id="MkU3OEVBNTcwNTJENDM2Qk", rng=random.Random(3), now_ms=0, standalone=True)
     broker = make_broker(loop, disk, log_dirs=f"{DATA},/other", **only_controller)
     await broker.start()
-    assert broker.services.kraft.is_active_controller
+    assert broker.node.kraft.is_active_controller
     await broker.stop()
 
 

@@ -10,7 +10,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
-from odradek.handlers.services import Services
+from odradek.metadata.cache import MetadataCache
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.network.peers import Address, Peers
@@ -26,7 +26,6 @@ from odradek.protocol.schema import Message
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.server.cluster.internal_channel import broker_address
-from odradek.server.cluster.metadata_cache import MetadataCache
 from odradek.server.requests.dispatch import Dispatcher
 from tests.clock import ManualClock
 
@@ -139,17 +138,16 @@ def test_after_the_close_nothing_is_sent() -> None:
 
 
 def test_brokers_are_reached_at_the_listener_for_brokers_that_they_registered() -> None:
-    services = Services()
     delta = MetadataDelta(EMPTY)
     ends = [
         RegisterBrokerRecord.BrokerEndpoint(name="CLIENTS", host="outside", port=9092, security_protocol=0),
         RegisterBrokerRecord.BrokerEndpoint(name="INSIDE", host="inside", port=9094, security_protocol=0),
     ]
     delta.replay(RegisterBrokerRecord(broker_id=2, incarnation_id=UUID(int=5), broker_epoch=5, end_points=ends))
-    services.metadata = MetadataCache(delta.apply(MetadataProvenance(1, 1, 0)))
-    assert broker_address(services, 2, "INSIDE") == Address(2, "inside", 9094, "INSIDE")
-    assert broker_address(services, 2, "OTHER") is None
-    assert broker_address(services, 3, "INSIDE") is None
+    metadata = MetadataCache(delta.apply(MetadataProvenance(1, 1, 0)))
+    assert broker_address(metadata, 2, "INSIDE") == Address(2, "inside", 9094, "INSIDE")
+    assert broker_address(metadata, 2, "OTHER") is None
+    assert broker_address(metadata, 3, "INSIDE") is None
 
 
 def test_the_keys_of_connections_reach_them() -> None:

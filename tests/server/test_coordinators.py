@@ -31,9 +31,7 @@ class Ids:
 
 
 def node(**config: str) -> Broker:
-    broker = Broker(**config)
-    broker.services.producer_ids = Ids()  # type: ignore[assignment]
-    return broker
+    return Broker(producer_ids=Ids(), **config)
 
 
 def code_of(call: Callable[[], object]) -> ErrorCode:
@@ -48,7 +46,7 @@ def made(coordinators: Coordinators) -> tuple[bool, bool]:
 
 def test_nobody_needs_them_and_none_is_made() -> None:
     broker = node()
-    coordinators = broker.services.coordinators
+    coordinators = broker.parts.coordinators
     broker.create_topic("t")
     coordinators.abort_timed_out_transactions()
     coordinators.remove_expired_transactional_ids()
@@ -67,8 +65,8 @@ def test_leading_a_partition_of_the_topic_makes_the_coordinator(topic: str, expe
     broker = node()
     id_ = broker.create_topic(topic)
     broker.clock.run_due()
-    assert made(broker.services.coordinators) == expected
-    runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
+    assert made(broker.parts.coordinators) == expected
+    runtime = broker.parts.groups.runtime if topic == GROUPS else broker.parts.transactions.runtime
     home = TopicPartition(topic, 0)
     assert runtime.leader_epoch(home) is not None
     broker.move_leader(id_, 2)
@@ -84,7 +82,7 @@ def test_a_topic_that_is_deleted_and_made_anew_in_one_image_is_loaded_anew(topic
     broker = node()
     former = broker.create_topic(topic)
     broker.clock.run_due()
-    runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
+    runtime = broker.parts.groups.runtime if topic == GROUPS else broker.parts.transactions.runtime
     home = TopicPartition(topic, 0)
     before = runtime.read(home, lambda shard: shard)
     broker.create_topic(topic, number=2, former=former)
@@ -97,34 +95,34 @@ def test_following_makes_none() -> None:
     broker = node()
     broker.create_topic(GROUPS, leader=2, replicas=(1, 2))
     broker.create_topic(TRANSACTIONS, number=2, leader=2, replicas=(1, 2))
-    assert made(broker.services.coordinators) == (False, False)
+    assert made(broker.parts.coordinators) == (False, False)
 
 
 def test_after_the_end_nobody_coordinates() -> None:
     broker = node()
     broker.create_topic(TRANSACTIONS)
     broker.clock.run_due()
-    assert code_of(lambda: broker.services.transactions.describe("x")) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    broker.services.coordinators.close()
-    assert code_of(lambda: broker.services.transactions.describe("x")) is ErrorCode.NOT_COORDINATOR
+    assert code_of(lambda: broker.parts.transactions.describe("x")) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    broker.parts.coordinators.close()
+    assert code_of(lambda: broker.parts.transactions.describe("x")) is ErrorCode.NOT_COORDINATOR
     late = node()
-    late.services.coordinators.close()
-    assert code_of(lambda: late.services.transactions.describe("x")) is ErrorCode.NOT_COORDINATOR
+    late.parts.coordinators.close()
+    assert code_of(lambda: late.parts.transactions.describe("x")) is ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
 def test_after_the_end_nothing_is_loaded(topic: str) -> None:
     broker = node()
-    broker.services.coordinators.close()
+    broker.parts.coordinators.close()
     broker.create_topic(topic)
     broker.clock.run_due()
-    runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
+    runtime = broker.parts.groups.runtime if topic == GROUPS else broker.parts.transactions.runtime
     assert runtime.leader_epoch(TopicPartition(topic, 0)) is None
 
 
 def test_whoever_waits_for_a_topic_hears_of_it_in_time_or_at_the_end() -> None:
     broker = node()
-    coordinators = broker.services.coordinators
+    coordinators = broker.parts.coordinators
     timers = len(broker.clock.pending)
     comes, too_late, until_the_end = (coordinators.await_topic(topic, 30) for topic in (GROUPS, "t", "t"))
     broker.create_topic(GROUPS)
@@ -144,7 +142,7 @@ def test_whoever_waits_for_a_topic_hears_of_it_in_time_or_at_the_end() -> None:
 
 def test_all_who_wait_for_a_topic_hear_of_it_and_nobody_else_does() -> None:
     broker = node()
-    coordinators = broker.services.coordinators
+    coordinators = broker.parts.coordinators
     for number, name in enumerate(("a", "b"), 1):
         waiting = [coordinators.await_topic(topic, 30) for topic in (name, "other", name, name)]
         broker.create_topic(name, number=number)
@@ -235,7 +233,7 @@ def test_what_was_copied_as_a_follower_is_flushed_before_its_coordinator_serves(
     broker.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, leader=NODE, isr=[NODE]))
     broker.clock.run_due()
     assert partition.log.high_watermark == 1
-    assert broker.services.groups.runtime.leader_epoch(TopicPartition(GROUPS, 0)) == 1
+    assert broker.parts.groups.runtime.leader_epoch(TopicPartition(GROUPS, 0)) == 1
 
 
 @pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
@@ -243,7 +241,7 @@ def test_a_leader_that_leads_on_keeps_its_shards_and_one_that_led_in_between_end
     broker = node()
     id_ = broker.create_topic(topic)
     broker.clock.run_due()
-    runtime = broker.services.groups.runtime if topic == GROUPS else broker.services.transactions.runtime
+    runtime = broker.parts.groups.runtime if topic == GROUPS else broker.parts.transactions.runtime
     home = TopicPartition(topic, 0)
     [first] = runtime.each_active(lambda shard: shard)
     broker.move_leader(id_, NODE)
@@ -273,7 +271,7 @@ def test_a_load_is_begun_anew_after_a_term_of_another_leader() -> None:
         jobs.append((job, Deferred()))
         return jobs[-1][1]
 
-    coordinators = broker.services.coordinators = Coordinators(broker.services, run_job)
+    coordinators = broker.coordinators = Coordinators(broker.services, broker.manager, Ids(), None, run_job)  # type: ignore[arg-type]
     broker.manager.changes.on_leadership = [coordinators.leadership_changed]
     home = TopicPartition(TRANSACTIONS, 0)
 
@@ -297,7 +295,7 @@ def test_a_load_is_begun_anew_after_a_term_of_another_leader() -> None:
     second()
     second_done.complete(None)
     broker.clock.run_due()
-    assert [each.transactional_id for each in broker.services.transactions.all()] == ["kept"]
+    assert [each.transactional_id for each in coordinators.transactions.all()] == ["kept"]
 
 
 def test_partitions_are_counted_in_the_topic_or_in_the_settings() -> None:
@@ -310,10 +308,10 @@ def test_partitions_are_counted_in_the_topic_or_in_the_settings() -> None:
 def test_a_verification_without_a_coordinator_is_tried_again_by_the_client() -> None:
     broker = node()
     partition = TopicPartition("t", 0)
-    answer = broker.services.coordinators.verify("x", 7, 0, [partition], Support(False, True))
+    answer = broker.parts.coordinators.verify("x", 7, 0, [partition], Support(False, True))
     assert answer.result() == {partition: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     broker.move_leader(broker.create_topic(TRANSACTIONS), -1)
-    answer = broker.services.coordinators.verify("x", 7, 0, [partition], Support(False, True))
+    answer = broker.parts.coordinators.verify("x", 7, 0, [partition], Support(False, True))
     assert answer.result() == {partition: ErrorCode.COORDINATOR_NOT_AVAILABLE}, "the controller is none"
 
 
@@ -341,7 +339,7 @@ def test_offsets_are_verified_unless_that_is_off_and_the_client_adds_them_itself
     broker.create_topic(GROUPS)
     verifier = Verifier()
     broker.manager.verified_appender.verifier = verifier
-    verify = broker.services.groups.verify
+    verify = broker.parts.groups.verify
     assert verify is not None
     request = TxnOffsetCommitRequest(transactional_id="x", group_id="g", producer_id=7, producer_epoch=0)
     guard = verify(TopicPartition(GROUPS, 0), request, version).result()

@@ -348,11 +348,11 @@ def test_stores_that_change_while_a_new_listener_reads_them_are_read_again() -> 
             served.append(listener)
 
         tls = SimpleNamespace(read=lambda config, name: config[SSL_TRUSTSTORE_TYPE], serve=lambda name, made: f"{name} with {made}")
-        services = SimpleNamespace(dynamic_config=config, tls=tls)
+        services = SimpleNamespace(dynamic_config=config)
         there = SimpleNamespace(name="PLAINTEXT", scope="broker", host="localhost", listener=SimpleNamespace(port=1))
         acceptor = SimpleNamespace(bind=bind, serve=serve)
         binding = SimpleNamespace(listeners=SimpleNamespace(bound=[there], acceptor=acceptor))
-        node = SimpleNamespace(services=services, loop=loop, jobs=SimpleNamespace(apart=apart))
+        node = SimpleNamespace(services=services, tls=tls, loop=loop, jobs=SimpleNamespace(apart=apart))
         dynamic = DynamicListeners(cast(Any, node), cast(Any, binding))
         config.update(added, {})
         following = loop.create_task(dynamic.follow())
@@ -382,14 +382,13 @@ def test_a_listener_that_cannot_be_served_is_not_among_those_that_are_bound() ->
         async def serve(listener: Any) -> None:
             raise ListenError(listener.name, listener.host, 3, OSError("as the test wanted"))
 
-        services = SimpleNamespace(
-            dynamic_config=config, tls=SimpleNamespace(read=lambda config, name: None, serve=lambda name, made: None)
-        )
+        services = SimpleNamespace(dynamic_config=config)
+        tls = SimpleNamespace(read=lambda config, name: None, serve=lambda name, made: None)
         there = SimpleNamespace(name="PLAINTEXT", scope="broker", host="localhost", listener=SimpleNamespace(port=1))
         bound: list[object] = [there]
         acceptor = SimpleNamespace(bind=bind, serve=serve, remove=removed.append)
         binding = SimpleNamespace(listeners=SimpleNamespace(bound=bound, acceptor=acceptor), forget=forgotten.append)
-        node = SimpleNamespace(services=services, loop=loop, jobs=SimpleNamespace(apart=lambda job: Deferred.of(job())))
+        node = SimpleNamespace(services=services, tls=tls, loop=loop, jobs=SimpleNamespace(apart=lambda job: Deferred.of(job())))
         dynamic = DynamicListeners(cast(Any, node), cast(Any, binding))
         added = {
             "listeners": "PLAINTEXT://localhost:1,EXTRA://localhost:3,CONTROLLER://localhost:2",

@@ -38,7 +38,7 @@ def load(config: BrokerConfig, logs: LogManager, image: MetadataImage) -> None:
         directories = LogDirectories(dynamic, logs, {}, lambda error: pytest.fail(str(error)))
         logs.lock_directories()
         node = SimpleNamespace(
-            config=config, clock=ManualClock(), loop=loop, jobs=Jobs(loop), services=SimpleNamespace(dynamic_config=dynamic)
+            config=config, clock=ManualClock(), loop=loop, jobs=Jobs(loop), recovery={}, services=SimpleNamespace(dynamic_config=dynamic)
         )
         await LoadLogs(cast(Any, node), directories, image).start()
 

@@ -10,12 +10,13 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.context import RequestContext
+from odradek.handlers.entries import Entries
 from odradek.handlers.scopes import BROKER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_groups import DescribeGroupsResponse
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from odradek.server.requests import long_answers
-from odradek.server.requests.long_answers import ITERATION_BYTES, ITERATION_S, REQUEST_BYTES, STEPS_PER_LOOK, Entries, LongAnswers
+from odradek.server.requests.long_answers import ITERATION_BYTES, ITERATION_S, REQUEST_BYTES, STEPS_PER_LOOK, LongAnswers
 from tests.clock import ManualClock
 
 Group = DescribeGroupsResponse.DescribedGroup

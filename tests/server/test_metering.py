@@ -449,13 +449,14 @@ def test_requests_are_told_by_name_version_and_error() -> None:
 
 
 def test_what_is_forwarded_is_told_while_it_is_under_way() -> None:
-    made, services = registry(), SimpleNamespace()
-    add_forwarding(made, cast(Any, services), ManualClock())
+    made = registry()
+    forwarder: Any = None
+    add_forwarding(made, lambda: forwarder, ManualClock())
     length = "kafka.server:type=ForwardingManager.QueueLength"
     assert only(made, length) == 0
-    services.forwarder = SimpleNamespace(under_way=3)
+    forwarder = SimpleNamespace(under_way=3)
     assert only(made, length) == 3
-    services.forwarder.under_way = 0
+    forwarder.under_way = 0
     assert only(made, length) == 0
 
 

@@ -43,8 +43,8 @@ async def node(tmp_path: Path, **settings: str) -> AsyncIterator[Broker]:
 
 
 def port_of(broker: Broker) -> int:
-    assert broker.services.meters is not None
-    return broker.services.meters.exporter.port
+    assert broker.node.meters is not None
+    return broker.node.meters.exporter.port
 
 
 @on_loop
@@ -77,10 +77,10 @@ async def test_a_whole_node_tells_of_itself(tmp_path: Path) -> None:
 @on_loop
 async def test_every_metric_of_the_catalogue_is_told_by_a_node(tmp_path: Path) -> None:
     async with node(tmp_path) as broker:
-        assert broker.services.meters is not None
-        told = {metric.key for metric in broker.services.meters.registry.metrics()}
+        assert broker.node.meters is not None
+        told = {metric.key for metric in broker.node.meters.registry.metrics()}
         assert told == {metric.key for metric in CATALOGUE}
-        for _ in broker.services.meters.registry.update(0.0):
+        for _ in broker.node.meters.registry.update(0.0):
             pass
 
 
@@ -93,14 +93,14 @@ async def test_a_controller_is_ready_when_it_knows_a_leader(tmp_path: Path) -> N
         text = (await ask(port, "/metrics"))[2]
         assert "kafka_controller_kafkacontroller_activecontrollercount 1\n" in text
         assert "kafka_server_replicamanager" not in text
-        controller.services.kraft.raft.state.leader_id = -1
+        controller.node.kraft.raft.state.leader_id = -1
         assert (await ask(port, "/health/ready"))[2] == "the controller does not know a leader of the quorum\n"
 
 
 @on_loop
 async def test_nothing_listens_where_nobody_asks(tmp_path: Path) -> None:
     async with node(tmp_path, **{"odradek.metrics.listener": ""}) as broker:
-        assert broker.services.meters is None
+        assert broker.node.meters is None
 
 
 @on_loop

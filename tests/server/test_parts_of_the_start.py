@@ -31,7 +31,7 @@ async def test_a_stopped_broker_has_written_everything_and_does_nothing_more(loo
     await broker.start()
     epoch = broker.services.metadata.image.cluster.brokers[1].epoch
     assert await create_topic(loop, broker, "flights") == 0
-    kraft = broker.services.kraft
+    kraft = broker.node.kraft
     await broker.stop()
     assert json.loads(disk.read_bytes(f"{DATA}/.kafka_cleanshutdown"))["brokerEpoch"] == epoch
     assert b"flights 0 0" in disk.read_bytes(f"{DATA}/replication-offset-checkpoint"), "high watermarks"
@@ -46,7 +46,7 @@ async def test_a_stopped_broker_has_written_everything_and_does_nothing_more(loo
 async def test_a_stopped_broker_follows_no_leader(loop: SimulatedLoop) -> None:
     broker = make_broker(loop, VirtualDisk())
     await broker.start()
-    fetchers = broker.services.replica_manager.changes.fetchers
+    fetchers = broker.node.replica_manager.changes.fetchers
     cut: list[int] = []
 
     def followed_log() -> None:
@@ -145,7 +145,7 @@ async def test_a_node_ends_with_the_metadata_directory_and_with_the_last_one_for
     told: list[Exception] = []
     broker.on_fatal = told.append
     await broker.start()
-    broker.services.log_manager.directory_failed(path, OSError(5, "Input/output error", path))
+    broker.node.log_manager.directory_failed(path, OSError(5, "Input/output error", path))
     assert [reason in str(error) for error in told] == [True]
     await broker.stop()
 

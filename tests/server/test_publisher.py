@@ -14,10 +14,10 @@ from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig, SettingsRead
 from odradek.config.keys.log import MESSAGE_MAX_BYTES
 from odradek.consensus.messages import LeaderAndEpoch
+from odradek.metadata.cache import MetadataCache
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.metadata_records import ConfigRecord
-from odradek.server.cluster.metadata_cache import MetadataCache
 from odradek.server.cluster.publisher import BrokerPublisher, ControllerPublisher, FollowMetadata
 from tests.clock import ManualClock
 from tests.handlers.support import Broker
@@ -231,21 +231,22 @@ def test_a_node_stops_following_the_metadata_when_a_preparation_has_failed(monke
     async def main() -> None:
         broker = Broker()
         services = broker.services
-        services.replication_throttles = cast(Any, None)
         loader = SimpleNamespace(before_publishing=None, remove_publisher=told.append, count_apply_errors=told.append)
         kraft: Any = SimpleNamespace(image=EMPTY, loader=loader, add_publisher=told.append)
         node: Any = SimpleNamespace(
             services=services,
+            dispatcher=broker.dispatcher,
             loop=asyncio.get_running_loop(),
             clock=broker.clock,
             config=services.config,
             jobs=SimpleNamespace(run=None, apart=None),
         )
         registrar: Any = SimpleNamespace(metadata_changed=told.append, broker_epoch=5)
-        step = FollowMetadata(node, kraft, cast(Any, services.log_manager), broker.manager, cast(Any, None), registrar)
+        links: Any = SimpleNamespace(channel=None, forwarder=None)
+        step = FollowMetadata(node, kraft, broker.parts.log_manager, broker.manager, links, registrar, cast(Any, None))
         publisher = await step.start()
         monkeypatch.setattr(publisher, "prepare", lambda delta, image: Deferred.failed(RuntimeError("as the test wanted")))
-        monkeypatch.setattr(services.coordinators, "close", lambda: told.append("coordinators"))
+        monkeypatch.setattr(node.coordinators, "close", lambda: told.append("coordinators"))
         kraft.loader.before_publishing(MetadataDelta(EMPTY), EMPTY)
         with pytest.raises(RuntimeError, match="as the test wanted"):
             await step.stop()

@@ -51,15 +51,15 @@ class Followed:
         self.services: Any = SimpleNamespace(
             clock=self.clock,
             config=standalone_config({"node.id": "1", "log.dirs": "/data"}),
-            connection_limits=SimpleNamespace(addresses=lambda changes: take(self.addresses, changes)),
-            dispatcher=SimpleNamespace(throttling=None),
         )
+        self.dispatcher: Any = SimpleNamespace(throttling=None)
+        limits: Any = SimpleNamespace(addresses=lambda changes: take(self.addresses, changes))
         self.jobs: Any = SimpleNamespace(throttling=None)
-        self.publisher = QuotaPublisher(self.services, self.jobs)
+        self.publisher = QuotaPublisher(self.services, self.dispatcher, limits, self.jobs)
 
     @property
     def throttling(self) -> Throttling | None:
-        return cast("Throttling | None", self.services.dispatcher.throttling)
+        return cast("Throttling | None", self.dispatcher.throttling)
 
     def publish(self, *changes: tuple[Entity, str, float | None]) -> None:
         """An image in which these quotas have these values; None for those that are gone."""

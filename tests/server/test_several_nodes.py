@@ -402,7 +402,8 @@ async def test_a_deposed_controller_judges_nobody_by_what_it_heard_before(loop: 
     former = cluster.active()
     broker = cluster.nodes[former].broker
     assert broker is not None
-    connections = broker.services.heartbeat_connections
+    assert broker.node.controller is not None
+    connections: Any = broker.node.controller.heartbeat_connections
     assert connections is not None
     assert connections.known == {4}
     cluster.nodes[former].pause()

@@ -13,6 +13,7 @@ from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.registry import request_class, response_class
 from odradek.server.requests.dispatch import build_routes
 
+PARTS = {BROKER: "BrokerParts", CONTROLLER: "ControllerParts"}
 by_name = pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_key.name)
 
 
@@ -32,7 +33,8 @@ def test_what_answers_takes_the_message_of_its_api(api: Api) -> None:
             assert types == ["ControllerContext", request, "int"]
             assert signature.return_annotation == f"ControllerResult[{response}]"
         else:
-            assert types == ["RequestContext", request, "Services"]
+            served = [scope for scope, each in api.deciders.items() if each == decider]
+            assert types == ["RequestContext", request, PARTS[served[0]] if len(served) == 1 else "Parts"]
             assert response in signature.return_annotation
 
 

@@ -36,9 +36,11 @@ def test_retention_comes_to_all_logs_however_many_turns_that_takes(monkeypatch: 
     monkeypatch.setattr("odradek.server.upkeep.tasks._RETENTION_SLICE", 2)
     broker = Broker()
     services = broker.services
-    BrokerTasks(services.dynamic_config, broker.clock, cast(Jobs, HeldJobs()), services.log_manager, broker.manager, services.coordinators)
+    BrokerTasks(
+        services.dynamic_config, broker.clock, cast(Jobs, HeldJobs()), broker.parts.log_manager, broker.manager, broker.parts.coordinators
+    )
     broker.create_topic("t", partitions=5)
-    logs = list(services.log_manager.logs)
+    logs = list(broker.parts.log_manager.logs)
     for log in logs:
         log.append_as_leader(memoryview(batch()), 0)
         log.roll()
@@ -52,7 +54,9 @@ def test_retention_ends_with_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.server.upkeep.tasks._RETENTION_SLICE", 2)
     broker, seen = Broker(), list[int]()
     services, clock = broker.services, broker.clock
-    tasks = BrokerTasks(services.dynamic_config, clock, cast(Jobs, HeldJobs()), services.log_manager, broker.manager, services.coordinators)
+    tasks = BrokerTasks(
+        services.dynamic_config, clock, cast(Jobs, HeldJobs()), broker.parts.log_manager, broker.manager, broker.parts.coordinators
+    )
 
     def steps() -> Iterator[int]:
         for number in range(5):
@@ -62,15 +66,15 @@ def test_retention_ends_with_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
                 clock.call_later(0, tasks.stop)
             yield number
 
-    monkeypatch.setattr(services.log_manager, "cleanup_steps", steps)
+    monkeypatch.setattr(broker.parts.log_manager, "cleanup_steps", steps)
     clock.advance_s(31)
     assert seen == [0, 1]
 
 
 def test_logs_that_are_made_while_others_are_made_durable_come_next() -> None:
     broker, jobs = Broker(), HeldJobs()
-    logs, clock = broker.services.log_manager, broker.clock
-    BrokerTasks(broker.services.dynamic_config, clock, cast(Jobs, jobs), logs, broker.manager, broker.services.coordinators)
+    logs, clock = broker.parts.log_manager, broker.clock
+    BrokerTasks(broker.services.dynamic_config, clock, cast(Jobs, jobs), logs, broker.manager, broker.parts.coordinators)
     for number, name in enumerate(("first", "second"), 1):
         broker.create_topic(name, number=number)
         clock.run_due()
@@ -86,8 +90,8 @@ def test_logs_that_are_made_while_others_are_made_durable_come_next() -> None:
 
 def test_logs_are_made_durable_after_a_job_that_failed() -> None:
     broker, jobs = Broker(), HeldJobs()
-    logs, clock = broker.services.log_manager, broker.clock
-    BrokerTasks(broker.services.dynamic_config, clock, cast(Jobs, jobs), logs, broker.manager, broker.services.coordinators)
+    logs, clock = broker.parts.log_manager, broker.clock
+    BrokerTasks(broker.services.dynamic_config, clock, cast(Jobs, jobs), logs, broker.manager, broker.parts.coordinators)
     for number, name in enumerate(("first", "second", "third"), 1):
         broker.create_topic(name, number=number)
         clock.run_due()
@@ -102,10 +106,12 @@ def test_logs_are_made_durable_after_a_job_that_failed() -> None:
 def test_logs_are_flushed_as_often_as_the_topic_that_asks_for_most_wants(monkeypatch: pytest.MonkeyPatch) -> None:
     broker, jobs = Broker(), HeldJobs()
     clock, services = broker.clock, broker.services
-    tasks = BrokerTasks(services.dynamic_config, clock, cast(Jobs, jobs), services.log_manager, broker.manager, services.coordinators)
+    tasks = BrokerTasks(
+        services.dynamic_config, clock, cast(Jobs, jobs), broker.parts.log_manager, broker.manager, broker.parts.coordinators
+    )
 
     looked: list[float] = []
-    monkeypatch.setattr(services.log_manager, "logs_to_flush", lambda: looked.append(clock.now_s) or [])
+    monkeypatch.setattr(broker.parts.log_manager, "logs_to_flush", lambda: looked.append(clock.now_s) or [])
 
     def flushes(seconds: float) -> int:
         tasks.configured(services.metadata.image)

@@ -114,8 +114,8 @@ async def test_a_client_is_asked_and_what_it_pushes_arrives(tmp_path: Path) -> N
         assert b"\x12\x02\x08\x01" in got[0]
         assert b"client_software_name" in got[0]
         assert (await call(peer, push, 0, PushTelemetryResponse)).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        assert broker.services.meters is not None
-        text = (await ask(broker.services.meters.exporter.port, "/metrics"))[2]
+        assert broker.node.meters is not None
+        text = (await ask(broker.node.meters.exporter.port, "/metrics"))[2]
         assert "kafka_server_client_metrics_plugin_export_count 1\n" in text
         assert "kafka_server_client_metrics_throttle_count 1\n" in text
         assert "kafka_server_client_metrics_instance_count 1\n" in text

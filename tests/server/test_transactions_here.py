@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,12 +10,11 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.transaction.state import Transaction, TransactionState
-from odradek.handlers.services import Services
 from odradek.handlers.transaction.write_txn_markers import Ending
 from odradek.server.cluster.transactions_here import TransactionsHere
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-SERVICES = cast(Services, SimpleNamespace(node_id=3))
+METADATA, REPLICAS, COORDINATORS = (cast(Any, name) for name in ("metadata", "replicas", "coordinators"))
 
 
 def transaction(state: TransactionState) -> Transaction:
@@ -32,9 +30,9 @@ def test_a_marker_says_how_the_transaction_ends(monkeypatch: pytest.MonkeyPatch,
         return [Deferred.of({P1: ErrorCode.NONE})]
 
     monkeypatch.setattr("odradek.server.cluster.transactions_here.write", write)
-    [written] = TransactionsHere(SERVICES).write_markers(transaction(state), 7, [P1])
+    [written] = TransactionsHere(3, METADATA, REPLICAS, COORDINATORS).write_markers(transaction(state), 7, [P1])
     assert written.result() == {P1: ErrorCode.NONE}
-    assert asked == [(SERVICES, Ending(1000, 4, 7, committed, 2), [P1])]
+    assert asked == [(REPLICAS, COORDINATORS, Ending(1000, 4, 7, committed, 2), [P1])]
 
 
 def test_a_coordinator_is_asked_as_by_another_broker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,9 +43,9 @@ def test_a_coordinator_is_asked_as_by_another_broker(monkeypatch: pytest.MonkeyP
         return Deferred.of({P0: ErrorCode.NONE})
 
     monkeypatch.setattr("odradek.server.cluster.transactions_here.decide", decide)
-    here = TransactionsHere(SERVICES)
+    here = TransactionsHere(3, METADATA, REPLICAS, COORDINATORS)
     assert here.ask("x", 1000, 4, [P0], verify_only=True).result() == {P0: ErrorCode.NONE}
-    assert asked == [(SERVICES, 5, "x", 1000, 4, True, [P0])]
+    assert asked == [(METADATA, COORDINATORS, 5, "x", 1000, 4, True, [P0])]
     assert here.node_id == 3
 
 
@@ -57,7 +55,7 @@ def test_what_fails_unexpectedly_is_logged_and_tried_again(monkeypatch: pytest.M
 
     for name in ("decide", "write"):
         monkeypatch.setattr(f"odradek.server.cluster.transactions_here.{name}", broken)
-    here = TransactionsHere(SERVICES)
+    here = TransactionsHere(3, METADATA, REPLICAS, COORDINATORS)
     unknown = ErrorCode.UNKNOWN_SERVER_ERROR
     assert here.ask("x", 1000, 4, [P0, P1], verify_only=False).result() == unknown
     [written] = here.write_markers(transaction(TransactionState.PREPARE_COMMIT), 7, [P0])

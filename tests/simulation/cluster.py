@@ -26,7 +26,6 @@ from odradek.replication.following import truncate_to_divergence
 from odradek.replication.partition import Partition
 from odradek.replication.roles import Role
 from odradek.server.cluster.channel import InterBrokerChannel
-from odradek.server.requests.dispatch import Dispatcher
 from odradek.storage.log import Log
 from tests.clock import ManualClock
 from tests.handlers.support import LISTENER, Broker, topic_id
@@ -85,7 +84,7 @@ class Network:
             self.carried.append((source, target, int.from_bytes(frame[:2], "big")))
             if self.on_request is not None:
                 self.on_request(*self.carried[-1])
-            dispatcher = self._cluster.nodes[target].services.dispatcher
+            dispatcher = self._cluster.nodes[target].dispatcher
             _, answer = dispatcher.handle_embedded(frame, scope=scope, listener_name=LISTENER, peer_host="127.0.0.1")
             if isinstance(answer, Deferred):
                 answer.add_callback(lambda done: back(done.result()))
@@ -119,21 +118,21 @@ class ClusterNode(Broker):
 
     def __init__(self, cluster: Cluster, node: int, **config: str) -> None:
         settings = {"replica_lag_time_max_ms": "1000000000", "group_initial_rebalance_delay_ms": "0"} | config
-        super().__init__(node=node, nodes=NODES, clock=cluster.clock, **settings)
+
+        def new_channel(broker: Broker) -> InterBrokerChannel:
+            return InterBrokerChannel(
+                node,
+                broker.clock,
+                broker.dispatcher,
+                listener_names={BROKER: LISTENER, CONTROLLER: "CONTROLLER"},
+                carry=lambda target, scope, frame: cluster.network.carry(node, target, scope, frame),
+            )
+
+        super().__init__(node=node, nodes=NODES, clock=cluster.clock, producer_ids=cluster.ids, new_channel=new_channel, **settings)
         self.id = node
         self.told = 0
         """How many of the controller's records it has heard of."""
-        services = self.services
-        services.dispatcher = Dispatcher(services)
-        services.channel = InterBrokerChannel(
-            node,
-            self.clock,
-            services.dispatcher,
-            listener_names={BROKER: LISTENER, CONTROLLER: "CONTROLLER"},
-            carry=lambda target, scope, frame: cluster.network.carry(node, target, scope, frame),
-        )
-        services.producer_ids = cluster.ids  # type: ignore[assignment]
-        self.manager.verified_appender.verifier = services.coordinators
+        self.manager.verified_appender.verifier = self.coordinators
         self.manager.changes.fetchers = _Copying()
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
@@ -284,7 +283,7 @@ class Cluster:
 
     def abort_timed_out(self, nodes: Iterable[int] = NODES) -> None:
         for node in nodes:
-            self.nodes[node].services.coordinators.abort_timed_out_transactions()
+            self.nodes[node].parts.coordinators.abort_timed_out_transactions()
 
 
 __all__ = ["CLIENT", "DATA", "LEADERS", "NODES", "OFFSETS", "TOPIC_IDS", "TRANSACTIONS", "Cluster", "ClusterNode"]

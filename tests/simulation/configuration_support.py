@@ -52,6 +52,6 @@ class World:
     @property
     def log(self) -> Log:
         assert self.broker.broker is not None
-        log = self.broker.broker.services.log_manager.get_log(KEY)
+        log = self.broker.broker.node.log_manager.get_log(KEY)
         assert log is not None
         return log

@@ -444,7 +444,7 @@ class Story:
 
     def _offset_problems(self, visible: dict[str, set[int]], hidden: dict[str, set[int]]) -> list[str]:
         found: list[str] = []
-        groups = self.cluster.leader(GROUPS).services.groups
+        groups = self.cluster.leader(GROUPS).parts.groups
         wanted = OffsetFetchRequest.OffsetFetchRequestTopics(name=DATA, partition_indexes=[0])
         for name, commits in self.offsets.items():
             request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=f"g{name}", topics=[wanted])
@@ -464,11 +464,10 @@ class Story:
     def _rest(self) -> list[str]:
         found: list[str] = []
         cluster = self.cluster
-        coordinator = cluster.leader(STATE).services.transactions
+        coordinator = cluster.leader(STATE).parts.transactions
         found += [f"{each} does not end" for each in coordinator.all() if each.state not in AT_REST]
         for node in NODES:
-            services = cluster.nodes[node].services
-            if services.transactions.unfinished_markers:
+            if cluster.nodes[node].parts.transactions.unfinished_markers:
                 found.append(f"node {node} still writes markers")
         for partition in LEADERS:
             ends = {(log.log_end_offset, log.high_watermark) for log in [cluster.nodes[node].log(partition) for node in NODES]}

@@ -81,7 +81,7 @@ def plain_commit(value: int) -> OffsetCommitRequest:
 
 def plain_offset(cluster: Cluster, node: int) -> tuple[ErrorCode, int]:
     """As consumers ask that do not care for open transactions: what is committed by now, without waiting."""
-    group = cluster.nodes[node].services.groups
+    group = cluster.nodes[node].parts.groups
     topic = OffsetFetchRequest.OffsetFetchRequestTopics(name=DATA, partition_indexes=[0])
     asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[topic])
     answer = group.fetch_offsets(asked, require_stable=False).result()
@@ -89,7 +89,7 @@ def plain_offset(cluster: Cluster, node: int) -> tuple[ErrorCode, int]:
 
 
 def state(cluster: Cluster, node: int = 1) -> str:
-    return cluster.nodes[node].services.transactions.describe("x").state.label
+    return cluster.nodes[node].parts.transactions.describe("x").state.label
 
 
 def last_stable_lag(cluster: Cluster, partition: TopicPartition) -> int:
@@ -126,7 +126,7 @@ def test_a_coordinator_that_is_deposed_takes_back_what_was_never_committed(clust
     cluster.network.cut |= {frozenset((1, 2)), frozenset((1, 3))}
     ended = cluster.ask(1, end(who), 5)
     cluster.run(0.1)
-    [shard] = cluster.nodes[1].services.transactions.runtime.each_active(lambda shard: shard)
+    [shard] = cluster.nodes[1].parts.transactions.runtime.each_active(lambda shard: shard)
     assert shard.transactions["x"].state.label == "PrepareCommit"
     assert not ended.done
     cluster.elect(STATE, 2, 2, 3)
@@ -174,13 +174,13 @@ def test_the_next_coordinator_writes_the_markers_of_what_was_decided(cluster: Cl
     before = [cluster.leader(each).log(each).log_end_offset for each in (AFAR, TopicPartition(DATA, 1), STATE)]
     cluster.run(35)
     assert [cluster.leader(each).log(each).log_end_offset for each in (AFAR, TopicPartition(DATA, 1), STATE)] == before
-    assert cluster.nodes[1].services.transactions.unfinished_markers == 0
+    assert cluster.nodes[1].parts.transactions.unfinished_markers == 0
 
 
 def test_a_decision_that_the_log_refuses_leaves_no_trace(cluster: Cluster) -> None:
     who = begin(cluster)
     assert code_of(cluster.answer(3, produce(who), 12)) is ErrorCode.NONE
-    runtime = cluster.nodes[1].services.transactions.runtime
+    runtime = cluster.nodes[1].parts.transactions.runtime
     context = runtime.find(STATE)
     assert context is not None
     log = context.log
@@ -305,7 +305,7 @@ def test_markers_go_on_when_their_coordinator_does(cluster: Cluster, epoch_rises
     cluster.run(31)
     assert state(cluster) == "CompleteCommit"
     assert last_stable_lag(cluster, AFAR) == 0
-    assert cluster.nodes[1].services.transactions.unfinished_markers == 0
+    assert cluster.nodes[1].parts.transactions.unfinished_markers == 0
 
 
 def test_markers_wait_for_a_leader_and_go_on_after_the_election(cluster: Cluster) -> None:

@@ -46,7 +46,7 @@ class Following(Cluster):
     def manager(self, node: int) -> Any:
         broker = self.nodes[node].broker
         assert broker is not None
-        return broker.services.replica_manager
+        return broker.node.replica_manager
 
     def log(self, node: int, partition: int) -> Log:
         log = self.manager(node).partition(TopicPartition(TOPIC, partition)).log

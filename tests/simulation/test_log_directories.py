@@ -218,7 +218,7 @@ def test_a_replica_that_went_and_came_back_is_assigned_again(monkeypatch: pytest
             delta.replay(PartitionChangeRecord(partition_id=2, topic_id=topic.topic_id, **place))
             image = delta.apply(services.metadata.image.provenance)
             services.metadata.publish(image, services.clock.monotonic())
-            assert services.replica_manager.changes.apply(delta, image) == 0
+            assert world.broker.broker.node.replica_manager.changes.apply(delta, image) == 0
             await asyncio.sleep(1)
         assert assigned[PARTITIONS:] == [2, 2]
         await world.broker.stop()

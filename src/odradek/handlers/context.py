@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.base.errors import KafkaError
 from odradek.protocol.api_keys import ApiKey
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from odradek.handlers.access import Check
     from odradek.handlers.services import Services
     from odradek.metrics.requests import Measured
+    from odradek.network.chunks import Answer
     from odradek.network.connection import Connection
-    from odradek.server.requests.throttling import Meter
+    from odradek.protocol.schema import Message
 
 
 AUDIT_LOGGER: Final = "kafka.authorizer.logger"
@@ -24,6 +25,28 @@ AUDIT_LOGGER: Final = "kafka.authorizer.logger"
 
 _audit = logging.getLogger(AUDIT_LOGGER)
 _NOTHING: Final[frozenset[str]] = frozenset()
+
+
+class Meter(Protocol):
+    """Use of a client's quotas by one request (`server.requests.throttling`)."""
+
+    exempt: bool
+
+    def begin(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def most_to_fetch(self) -> float: ...
+
+    def produced(self, acks: int) -> int: ...
+
+    def fetched(self, size: int) -> int: ...
+
+    def counter(self) -> Callable[[int], None] | None: ...
+
+    def answer(self, response: Message) -> None: ...
+
+    def forwarded(self, context: RequestContext, answer: Answer) -> Answer: ...
 
 
 class RequestContext:
@@ -112,7 +135,9 @@ class RequestContext:
             return True
         allowed = authorizer.allows(self.principal, self.peer_host, check.operation, check.resource, name)
         if _audit.isEnabledFor(logging.DEBUG if allowed else logging.INFO) and (allowed or not check.quiet):
-            self.services.audit.note(self, check, name, allowed=allowed, count=count)
+            audit = self.services.audit
+            if audit is not None:
+                audit.note(self, check, name, allowed=allowed, count=count)
         return allowed
 
     def allows_any(self, check: Check) -> bool:

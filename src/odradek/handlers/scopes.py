@@ -10,4 +10,4 @@ LOOPBACK = "loopback"
 """Connection id of requests that a node sends to itself."""
 
 TO_CONTROLLER = -1
-"""Destination for `services.channel`: the active controller."""
+"""Destination for `BrokerParts.channel`: the active controller."""

@@ -8,11 +8,11 @@ that needs it.
 - `decided="topics:create_topics"`: on controller listeners, the function `create_topics` of `odradek.controller.core.topics`. The active
   controller runs it and responds when its records are committed. Other controllers answer NOT_CONTROLLER.
 - `forwarded=True`: requests on broker listeners go to the active controller in an Envelope (KIP-590). Without `broker=` all of them do.
-  With `broker=` that function decides what goes to the controller (`services.forwarder`).
+  With `broker=` that function decides what goes to the controller (`BrokerParts.forwarder`).
 
 A module name may be followed by `:function` when the function is not `handle`. The functions are
 
-    handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse
+    handle(context: RequestContext, request: ListOffsetsRequest, broker: BrokerParts) -> ListOffsetsResponse
     create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]
 
 - `handle` returns the response, a `Deferred` of the response, or None when the protocol has no response (Produce with acks=0).
@@ -31,6 +31,14 @@ from typing import Final, NamedTuple
 
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.protocol.api_keys import ApiKey
+
+
+class ApiRange(NamedTuple):
+    """Entry of ApiVersions; versions are inclusive."""
+
+    api_key: int
+    min_version: int
+    max_version: int
 
 
 class Decider(NamedTuple):

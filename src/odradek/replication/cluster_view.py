@@ -45,7 +45,7 @@ class CurrentLeader(NamedTuple):
 
 
 class ImageHolder(Protocol):
-    """Holder of the current image (server.metadata_cache.MetadataCache)."""
+    """Holder of the current image (metadata.cache.MetadataCache)."""
 
     image: MetadataImage
 

@@ -15,16 +15,16 @@ from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterCo
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 
 def handle(
-    context: RequestContext, request: AlterConfigsRequest, services: Services
+    context: RequestContext, request: AlterConfigsRequest, broker: BrokerParts
 ) -> AlterConfigsResponse | Deferred[AlterConfigsResponse]:
     def check(change: Change) -> None:
         check_resource_type(change)
         if change.type == RESOURCE_BROKER:
-            check_broker(change, context, services)
+            check_broker(change, context)
 
     changes = [
         Change(
@@ -35,13 +35,13 @@ def handle(
         for resource in request.resources
     ]
     check_changes(changes, check)
-    judged = judge_values(changes, services, replace=True)
+    judged = judge_values(changes, context.services, replace=True)
 
     def rest() -> AlterConfigsRequest:
         left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
         return AlterConfigsRequest(resources=left, validate_only=request.validate_only)
 
-    return answer_changes(context, services, changes, judged, rest, AlterConfigsResponse)
+    return answer_changes(context, broker, changes, judged, rest, AlterConfigsResponse)
 
 
 error_response = alter_configs_error

@@ -15,7 +15,7 @@ from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirs
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _MOST_LINES = 10
 """Largest number of log lines per request."""
 
 
-def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, services: Services) -> AlterReplicaLogDirsResponse:
+def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, broker: BrokerParts) -> AlterReplicaLogDirsResponse:
     # If a partition is named twice the last directory counts.
     wanted = {
         TopicPartition(topic.name, partition): directory.path
@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, service
         for partition in topic.partitions
     }
     refusals: list[str] = []
-    codes = {topic_partition: _alter(topic_partition, path, services, refusals) for topic_partition, path in wanted.items()}
+    codes = {topic_partition: _alter(topic_partition, path, broker, refusals) for topic_partition, path in wanted.items()}
     for line in refusals[:_MOST_LINES]:
         logger.warning("%s", line)
     if len(refusals) > _MOST_LINES:
@@ -40,10 +40,10 @@ def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, service
     return _response(codes)
 
 
-def _alter(topic_partition: TopicPartition, path: str, services: Services, refusals: list[str]) -> ErrorCode:
+def _alter(topic_partition: TopicPartition, path: str, broker: BrokerParts, refusals: list[str]) -> ErrorCode:
     """Begin to move a replica, and return the error code for the response. A refusal is also added to `refusals`, with its reason."""
     try:
-        services.replica_manager.alter_log_dir(topic_partition, path)
+        broker.replica_manager.alter_log_dir(topic_partition, path)
     except KafkaError as error:
         refusals.append(printable(f"{topic_partition} cannot move to {path}: {error}") if len(refusals) < _MOST_LINES else "")
         # NOT_LEADER_OR_FOLLOWER would make a client try another broker, which cannot help.

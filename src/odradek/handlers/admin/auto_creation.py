@@ -31,36 +31,37 @@ from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
     from odradek.protocol.schema import Message
+    from odradek.replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
-_being_created: WeakKeyDictionary[Services, dict[str, Deferred[bool]]] = WeakKeyDictionary()
+_being_created: WeakKeyDictionary[ReplicaManager, dict[str, Deferred[bool]]] = WeakKeyDictionary()
 """Topics whose automatic creation is under way, by broker. A second request must not create them again."""
 
 _VERSION = 7
 _REFUSED_KNOWN = 1000
-_refused: WeakKeyDictionary[Services, dict[str, str]] = WeakKeyDictionary()
+_refused: WeakKeyDictionary[ReplicaManager, dict[str, str]] = WeakKeyDictionary()
 """Last reason why a topic could not be created, by broker and topic. Clients ask repeatedly; the log has each reason only once."""
 
 
 def create_topics(
-    services: Services, names: Iterable[str], client_id: str | None, on_behalf_of: RequestContext | None = None
+    broker: BrokerParts, names: Iterable[str], client_id: str | None, on_behalf_of: RequestContext | None = None
 ) -> dict[str, Deferred[bool]]:
     """Request the missing topics of client `client_id` from the controller, and return by name whether the controller has the topic.
 
     The Deferreds complete when the controller has responded. The topic may reach this broker's metadata later, and the client asks again.
     With `on_behalf_of` the request counts towards that client's quota of controller mutations, and may be refused.
     """
-    under_way = _being_created.setdefault(services, {})
+    under_way = _being_created.setdefault(broker.replica_manager, {})
     asked = list(names)
     wanted: dict[str, Deferred[bool]] = {name: Deferred() for name in asked if name not in under_way}
     answers = {name: under_way.get(name) or wanted[name] for name in asked}
     if not wanted:
         return answers
     under_way.update(wanted)
-    refused = _refused.setdefault(services, {})
+    refused = _refused.setdefault(broker.replica_manager, {})
     if not refused.keys() >= wanted.keys():
         logger.info("creating topics %s, which %s requested", ", ".join(wanted), client_id)
 
@@ -79,11 +80,11 @@ def create_topics(
                 refused[name] = why
             answer.complete(why is None)
 
-    request = creation_request(services.config, wanted)
+    request = creation_request(broker.replica_manager.config, wanted)
     if on_behalf_of is None:
-        services.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, _VERSION).add_callback(created)
+        broker.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, _VERSION).add_callback(created)
     else:
-        services.forwarder.ask(on_behalf_of.of(ApiKey.CREATE_TOPICS, _VERSION), request).add_callback(created)
+        broker.forwarder.ask(on_behalf_of.of(ApiKey.CREATE_TOPICS, _VERSION), request).add_callback(created)
     return answers
 
 

@@ -27,7 +27,7 @@ from odradek.protocol.messages.incremental_alter_configs import IncrementalAlter
 if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts, Services
     from odradek.protocol.schema import Message
 
 Request = AlterConfigsRequest | IncrementalAlterConfigsRequest
@@ -91,20 +91,20 @@ def check_resource_type(change: Change) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {change.type}")
 
 
-def check_node_id(change: Change, services: Services) -> None:
+def check_node_id(change: Change, node_id: int) -> None:
     """Raise KafkaError INVALID_REQUEST when the resource is not this node."""
     if _INTEGER.fullmatch(change.name) is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {change.name}")
-    if int(change.name) != services.node_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {services.node_id}, but received {change.name}")
+    if int(change.name) != node_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {change.name}")
 
 
-def check_broker(change: Change, context: RequestContext, services: Services) -> None:
+def check_broker(change: Change, context: RequestContext) -> None:
     """Raise KafkaError for a change of broker keys that the client may not make or that is for another broker."""
     if not context.allows(ALTER_LOGGERS if context.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS else ALTER_CLUSTER_CONFIGS):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
     if change.name:
-        check_node_id(change, services)
+        check_node_id(change, context.services.node_id)
 
 
 def judge_values(changes: Sequence[Change], services: Services, *, replace: bool) -> Deferred[None]:
@@ -148,7 +148,7 @@ def _judge(wanted: Sequence[tuple[Change, Mapping[str, str]]], dynamic: DynamicB
 
 def answer_changes(
     context: RequestContext,
-    services: Services,
+    broker: BrokerParts,
     changes: Sequence[Change],
     judged: Deferred[None],
     rest: Callable[[], Request],
@@ -157,14 +157,14 @@ def answer_changes(
     """Return the response to `changes` once they are judged. `rest` builds the request to the controller for the open changes."""
     if judged.done:
         judged.result()
-        return _ask_controller(context, services, changes, rest(), response)
+        return _ask_controller(context, broker, changes, rest(), response)
     answer: Deferred[Response] = Deferred()
 
     def go_on(done: Deferred[None]) -> None:
         if done.error is not None:
             answer.fail(done.error)
             return
-        asked = _ask_controller(context, services, changes, rest(), response)
+        asked = _ask_controller(context, broker, changes, rest(), response)
         if isinstance(asked, Deferred):
             asked.into(answer)
         else:
@@ -175,7 +175,7 @@ def answer_changes(
 
 
 def _ask_controller(
-    context: RequestContext, services: Services, changes: Sequence[Change], rest: Request, response: type[Response]
+    context: RequestContext, broker: BrokerParts, changes: Sequence[Change], rest: Request, response: type[Response]
 ) -> Response | Deferred[Response]:
     if not rest.resources:
         return _respond(changes, {}, response)
@@ -191,7 +191,7 @@ def _ask_controller(
         outcomes: Outcomes = {(each.resource_type, each.resource_name): (error.code, error.message) for each in rest.resources}
         return _respond(changes, outcomes, response)
 
-    return services.forwarder.ask(context, rest).then(answered, failed)
+    return broker.forwarder.ask(context, rest).then(answered, failed)
 
 
 def _respond(changes: Sequence[Change], outcomes: Outcomes, response: type[Response]) -> Response:

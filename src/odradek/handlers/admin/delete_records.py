@@ -16,13 +16,13 @@ from odradek.replication.delete_records import INVALID_LOW_WATERMARK, Deletions
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest, services: Services) -> Deferred[DeleteRecordsResponse]:
+def handle(context: RequestContext, request: DeleteRecordsRequest, broker: BrokerParts) -> Deferred[DeleteRecordsResponse]:
     # If a partition is named twice the last offset counts, as in Kafka.
     denied = context.denied(DELETE_RECORDS, [topic.name for topic in request.topics])
     offsets = {
@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: DeleteRecordsRequest, services: Ser
         for partition in topic.partitions
     }
     refused = _refused([topic for topic in request.topics if topic.name in denied], DELETE_RECORDS.error)
-    deleted = services.replica_manager.deleter.delete_records(offsets, request.timeout_ms)
+    deleted = broker.replica_manager.deleter.delete_records(offsets, request.timeout_ms)
     return deleted.then(lambda deletions: _response(deletions, refused))
 
 

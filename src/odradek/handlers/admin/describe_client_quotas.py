@@ -13,7 +13,7 @@ from odradek.protocol.messages.describe_client_quotas import DescribeClientQuota
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 """Match types of a filter component: a given name, the default entity, or any name (DescribeClientQuotasRequest)."""
@@ -26,7 +26,7 @@ EntityPart = DescribeClientQuotasResponse.EntityData
 Value = DescribeClientQuotasResponse.ValueData
 
 
-def handle(context: RequestContext, request: DescribeClientQuotasRequest, services: Services) -> DescribeClientQuotasResponse:
+def handle(context: RequestContext, request: DescribeClientQuotasRequest, broker: BrokerParts) -> DescribeClientQuotasResponse:
     wanted = _wanted(request.components)
     return DescribeClientQuotasResponse(
         entries=[
@@ -34,7 +34,7 @@ def handle(context: RequestContext, request: DescribeClientQuotasRequest, servic
                 entity=[EntityPart(entity_type=kind, entity_name=name) for kind, name in entity],
                 values=[Value(key=key, value=value) for key, value in quotas.items()],
             )
-            for entity, quotas in services.metadata.image.client_quotas.entities.items()
+            for entity, quotas in context.services.metadata.image.client_quotas.entities.items()
             if _matches(dict(entity), wanted, strict=request.strict)
         ],
     )

@@ -30,9 +30,9 @@ from odradek.security.resources import CLUSTER_NAME
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import Parts
     from odradek.metadata.image import MetadataImage
-    from odradek.server.requests.long_answers import Entries
 
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult
@@ -46,14 +46,14 @@ _CHECKS = {RESOURCE_TOPIC: DESCRIBE_TOPIC_CONFIGS, RESOURCE_GROUP: DESCRIBE_GROU
 RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP)
 
 
-def handle(context: RequestContext, request: DescribeConfigsRequest, services: Services) -> Entries[DescribeConfigsResponse]:
+def handle(context: RequestContext, request: DescribeConfigsRequest, parts: Parts) -> Entries[DescribeConfigsResponse]:
     for resource in request.resources:
         if resource.resource_type not in RESOURCE_TYPES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"The resource type {resource.resource_type} does not exist")
-    image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
+    image = parts.kraft.image if context.listener_scope == CONTROLLER else context.services.metadata.image
     # Keys in the metadata that this broker ignores (those of another implementation) are not shown as effective.
-    dynamic = services.dynamic_config
-    layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster, dynamic.current)
+    dynamic = context.services.dynamic_config
+    layers = BrokerLayers(context.services.config, dynamic.node, dynamic.cluster, dynamic.current)
     refused: list[Result] = []
     repeats = Repeats()
     for resource in request.resources:
@@ -66,7 +66,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
             refused.append(result)
             continue
         try:
-            described = _describe(resource, image, layers, services.node_id)
+            described = _describe(resource, image, layers, context.services.node_id)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         else:

@@ -16,8 +16,9 @@ from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, 
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
-    from odradek.server.requests.long_answers import Entries
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
+    from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log import Log
     from odradek.storage.log_directory import LogDirectory
 
@@ -29,31 +30,39 @@ Space = dict[str, tuple[int, int] | OSError]
 """(total bytes, usable bytes) or the error, by log directory."""
 
 
-def handle(context: RequestContext, request: DescribeLogDirsRequest, services: Services) -> Entries[DescribeLogDirsResponse]:
-    directories = [directory for directory in services.log_manager.directories if directory.takes_logs]
+def handle(context: RequestContext, request: DescribeLogDirsRequest, broker: BrokerParts) -> Entries[DescribeLogDirsResponse]:
+    directories = [directory for directory in broker.log_manager.directories if directory.takes_logs]
     space: Space = {}
 
     def measure() -> None:
         for path in [directory.path for directory in directories if directory.online]:
             try:
-                space[path] = services.disk.space(path)
+                space[path] = context.services.disk.space(path)
             except OSError as error:
                 space[path] = error
 
     # A disk that hangs must not block the event loop.
-    yield services.replica_manager.run_job(measure)
+    yield broker.replica_manager.run_job(measure)
     wanted: set[TopicPartition] = set()
     for asked in request.topics or ():
         for partition in asked.partitions:
             wanted.add(TopicPartition(asked.topic, partition))
             yield None
+    image = context.services.metadata.image
+    cordons = cordoned_log_dirs_supported(image.features.metadata_version or 0)
     for directory in directories:
-        yield from _describe(directory, None if request.topics is None else wanted, space.get(directory.path), services)
+        named = None if request.topics is None else wanted
+        yield from _describe(directory, named, space.get(directory.path), broker.replica_manager, cordons=cordons)
     return DescribeLogDirsResponse()
 
 
 def _describe(
-    directory: LogDirectory, wanted: set[TopicPartition] | None, space: tuple[int, int] | OSError | None, services: Services
+    directory: LogDirectory,
+    wanted: set[TopicPartition] | None,
+    space: tuple[int, int] | OSError | None,
+    manager: ReplicaManager,
+    *,
+    cordons: bool,
 ) -> Iterator[Result | None]:
     """Yield the result for the directory, and None between replicas (`server.requests.long_answers`)."""
     if isinstance(space, OSError):
@@ -72,21 +81,21 @@ def _describe(
                 DescribeLogDirsResponse.DescribeLogDirsPartition(
                     partition_index=topic_partition.partition,
                     partition_size=log.size,
-                    offset_lag=_lag(log, services),
+                    offset_lag=_lag(log, manager),
                     is_future_key=log.is_future,
                 )
             )
         yield None
-    cordoned = directory.cordoned and cordoned_log_dirs_supported(services.metadata.image.features.metadata_version or 0)
+    cordoned = directory.cordoned and cordons
     yield Result(log_dir=directory.path, topics=list(topics.values()), total_bytes=space[0], usable_bytes=space[1], is_cordoned=cordoned)
 
 
-def _lag(log: Log, services: Services) -> int:
+def _lag(log: Log, manager: ReplicaManager) -> int:
     """Return the lag in offsets: of a future log behind the current log, of a current log behind the high watermark.
 
     Return -1 when this broker does not host the partition.
     """
-    partition = services.replica_manager.partitions.by_name.get(log.topic_partition)
+    partition = manager.partitions.by_name.get(log.topic_partition)
     current = None if partition is None else partition.log
     if current is None:
         return _UNKNOWN_LAG

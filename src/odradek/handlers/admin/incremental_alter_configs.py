@@ -25,22 +25,22 @@ from odradek.protocol.messages.incremental_alter_configs import IncrementalAlter
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 
 def handle(
-    context: RequestContext, request: IncrementalAlterConfigsRequest, services: Services
+    context: RequestContext, request: IncrementalAlterConfigsRequest, broker: BrokerParts
 ) -> IncrementalAlterConfigsResponse | Deferred[IncrementalAlterConfigsResponse]:
     def check(change: Change) -> None:
         if change.type == RESOURCE_BROKER_LOGGER:
             context.require(ALTER_LOGGERS)
-            check_node_id(change, services)
+            check_node_id(change, context.services.node_id)
             alter_loggers(change.operations, validate_only=request.validate_only)
             change.done = True
             return
         check_resource_type(change)
         if change.type == RESOURCE_BROKER:
-            check_broker(change, context, services)
+            check_broker(change, context)
 
     changes = [
         Change(
@@ -51,13 +51,13 @@ def handle(
         for resource in request.resources
     ]
     check_changes(changes, check)
-    judged = judge_values(changes, services, replace=False)
+    judged = judge_values(changes, context.services, replace=False)
 
     def rest() -> IncrementalAlterConfigsRequest:
         left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
         return IncrementalAlterConfigsRequest(resources=left, validate_only=request.validate_only)
 
-    return answer_changes(context, services, changes, judged, rest, IncrementalAlterConfigsResponse)
+    return answer_changes(context, broker, changes, judged, rest, IncrementalAlterConfigsResponse)
 
 
 error_response = incremental_alter_configs_error

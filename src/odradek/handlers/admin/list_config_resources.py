@@ -14,7 +14,7 @@ from odradek.protocol.messages.list_config_resources import ListConfigResourcesR
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
     from odradek.metadata.image import MetadataImage
 
 Resource = ListConfigResourcesResponse.ConfigResource
@@ -23,12 +23,12 @@ ALL_TYPES: Final = (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS, RESOURCE_BROKER_LOG
 """Resource types in Kafka's order of the response, which does not depend on the request."""
 
 
-def handle(context: RequestContext, request: ListConfigResourcesRequest, services: Services) -> ListConfigResourcesResponse:
+def handle(context: RequestContext, request: ListConfigResourcesRequest, broker: BrokerParts) -> ListConfigResourcesResponse:
     supported = {RESOURCE_CLIENT_METRICS} if context.api_version == 0 else set(ALL_TYPES)
     wanted = set(request.resource_types) or supported
     if not wanted <= supported:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Resources of type {min(wanted - supported)} cannot be listed")
-    image = services.metadata.image
+    image = context.services.metadata.image
     return ListConfigResourcesResponse(
         config_resources=[
             Resource(resource_name=name, resource_type=resource_type)

@@ -20,26 +20,26 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import Parts
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LONGEST_SOFTWARE = 512
 """Longest accepted software name and version in characters. Odradek's own limit, checked before the pattern."""
 
 
-def handle(context: RequestContext, request: ApiVersionsRequest, services: Services) -> ApiVersionsResponse:
+def handle(context: RequestContext, request: ApiVersionsRequest, parts: Parts) -> ApiVersionsResponse:
     version = context.api_version
     if version >= 3 and not (_is_valid(request.client_software_name) and _is_valid(request.client_software_version)):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    if version >= 3 and services.telemetry is not None:
-        services.telemetry.introduced(context.connection_id, request.client_software_name, request.client_software_version)
-    image = services.metadata.image
+    if version >= 3 and context.services.telemetry is not None:
+        context.services.telemetry.introduced(context.connection_id, request.client_software_name, request.client_software_version)
+    image = context.services.metadata.image
     # The quorum's control records, not the metadata image, contain the level of kraft.version.
-    finalized = {**image.features.finalized, KRAFT_VERSION: services.kraft.kraft_version}
+    finalized = {**image.features.finalized, KRAFT_VERSION: parts.kraft.kraft_version}
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=api.api_key, min_version=api.min_version, max_version=api.max_version)
-            for api in services.api_ranges[context.listener_scope]
+            for api in context.services.api_ranges[context.listener_scope]
         ],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=levels.minimum, max_version=levels.maximum)

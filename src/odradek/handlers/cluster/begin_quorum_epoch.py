@@ -17,11 +17,11 @@ from odradek.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts
 
 
-def handle(context: RequestContext, request: BeginQuorumEpochRequest, services: Services) -> Deferred[BeginQuorumEpochResponse]:
-    node = services.kraft
+def handle(context: RequestContext, request: BeginQuorumEpochRequest, parts: ControllerParts) -> Deferred[BeginQuorumEpochResponse]:
+    node = parts.kraft
     check_cluster(node, request.cluster_id)
     topic = only_partition(request.topics, "Exactly one topic is expected.")
     partition = only_partition(topic.partitions, "Exactly one partition is expected.")

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.core.result import ControllerResult
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts
 
 
-def handle(context: RequestContext, request: BrokerHeartbeatRequest, services: Services) -> Deferred[BrokerHeartbeatResponse]:
+def handle(context: RequestContext, request: BrokerHeartbeatRequest, parts: ControllerParts) -> Deferred[BrokerHeartbeatResponse]:
     version = context.api_version
-    connections = services.heartbeat_connections if context.connection_id != LOOPBACK else None
+    connections = parts.heartbeat_connections if context.connection_id != LOOPBACK else None
     if connections is not None:
         connections.arrived(context.connection_id)
 
@@ -32,4 +32,4 @@ def handle(context: RequestContext, request: BrokerHeartbeatRequest, services: S
             connections.heard(request.broker_id, request.broker_epoch, context.connection_id)
         return result
 
-    return services.kraft.submit(operation, "broker_heartbeat", shown=False)
+    return parts.kraft.submit(operation, "broker_heartbeat", shown=False)

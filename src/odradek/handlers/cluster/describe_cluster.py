@@ -16,8 +16,9 @@ from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, D
 from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
+    from odradek.controller.kraft.node import KRaftNode
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import Parts
 
 Broker = DescribeClusterResponse.DescribeClusterBroker
 
@@ -25,7 +26,7 @@ ENDPOINT_NAMES = {1: "BROKER", 2: "CONTROLLER"}
 """Endpoint types by code (org.apache.kafka.clients.admin EndpointType)."""
 
 
-def handle(context: RequestContext, request: DescribeClusterRequest, services: Services) -> DescribeClusterResponse:
+def handle(context: RequestContext, request: DescribeClusterRequest, parts: Parts) -> DescribeClusterResponse:
     on_controller = context.listener_scope == CONTROLLER
     expected = 2 if on_controller else 1
     wanted = request.endpoint_type if context.api_version >= 1 else 1
@@ -38,11 +39,11 @@ def handle(context: RequestContext, request: DescribeClusterRequest, services: S
             f"The request was sent to an endpoint of type {ENDPOINT_NAMES[expected]}, "
             f"but we wanted an endpoint of type {ENDPOINT_NAMES[wanted]}",
         )
-    response = DescribeClusterResponse(cluster_id=services.cluster_id, endpoint_type=expected)
+    response = DescribeClusterResponse(cluster_id=context.services.cluster_id, endpoint_type=expected)
     if on_controller:
-        _add_controllers(context, services, response)
+        _add_controllers(context, parts.kraft, response)
     else:
-        _add_brokers(context, request, services, response)
+        _add_brokers(context, request, response)
     if request.include_cluster_authorized_operations:
         allowed = context.allows(CLUSTER_DESCRIPTION)
         response.cluster_authorized_operations = authorized_operations(context, ResourceType.CLUSTER) if allowed else 0
@@ -58,9 +59,9 @@ def _error(code: ErrorCode, message: str | None) -> DescribeClusterResponse:
     return DescribeClusterResponse(error_code=code, error_message=message)
 
 
-def _add_brokers(context: RequestContext, request: DescribeClusterRequest, services: Services, response: DescribeClusterResponse) -> None:
-    image = services.metadata.image
-    response.controller_id = any_alive_broker(image, services)
+def _add_brokers(context: RequestContext, request: DescribeClusterRequest, response: DescribeClusterResponse) -> None:
+    image = context.services.metadata.image
+    response.controller_id = any_alive_broker(image, context.services)
     for broker_id in sorted(image.cluster.brokers):
         broker = image.cluster.brokers[broker_id]
         endpoint = broker.endpoint(context.listener_name)
@@ -70,9 +71,9 @@ def _add_brokers(context: RequestContext, request: DescribeClusterRequest, servi
             )
 
 
-def _add_controllers(context: RequestContext, services: Services, response: DescribeClusterResponse) -> None:
-    image = services.kraft.image
-    response.controller_id = services.kraft.leader_and_epoch.leader_id
+def _add_controllers(context: RequestContext, kraft: KRaftNode, response: DescribeClusterResponse) -> None:
+    image = kraft.image
+    response.controller_id = kraft.leader_and_epoch.leader_id
     for controller_id in sorted(image.cluster.controllers):
         for endpoint in image.cluster.controllers[controller_id].listeners:
             if endpoint.name == context.listener_name:

@@ -16,14 +16,14 @@ from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, Des
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts
 
 DIRECTORIES_SINCE = 2
 """First version with directory ids and nodes."""
 
 
-def handle(context: RequestContext, request: DescribeQuorumRequest, services: Services) -> DescribeQuorumResponse:
-    node = services.kraft
+def handle(context: RequestContext, request: DescribeQuorumRequest, parts: ControllerParts) -> DescribeQuorumResponse:
+    node = parts.kraft
     with_directories = context.api_version >= DIRECTORIES_SINCE
     asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
     if asked != [(TOPIC, [PARTITION])]:

@@ -17,14 +17,14 @@ from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 
 DescribedTopic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 
 
-def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, services: Services) -> DescribeTopicPartitionsResponse:
-    image = services.metadata.image
+def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, broker: BrokerParts) -> DescribeTopicPartitionsResponse:
+    image = context.services.metadata.image
     cursor = request.cursor
     first_topic = "" if cursor is None else cursor.topic_name
     everything = not request.topics
@@ -35,7 +35,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, ser
     if cursor is not None and cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The cursor's partition {cursor.partition_index} is not valid")
     denied = context.denied(TOPIC_PARTITIONS, names)
-    limit = max(min(services.config[MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit), 1)
+    limit = max(min(context.services.config[MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit), 1)
     response = describe_topics(
         image,
         sorted(names - denied),

@@ -17,11 +17,11 @@ from odradek.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, En
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts
 
 
-def handle(context: RequestContext, request: EndQuorumEpochRequest, services: Services) -> Deferred[EndQuorumEpochResponse]:
-    node = services.kraft
+def handle(context: RequestContext, request: EndQuorumEpochRequest, parts: ControllerParts) -> Deferred[EndQuorumEpochResponse]:
+    node = parts.kraft
     check_cluster(node, request.cluster_id)
     topic = only_partition(request.topics, "Exactly one topic is expected.")
     partition = only_partition(topic.partitions, "Exactly one partition is expected.")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts
     from odradek.network.chunks import Chunk
 
 FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
@@ -39,7 +39,7 @@ UNSUPPORTED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER
 """Keys of APIs of Kafka's controllers that this controller does not support yet."""
 
 
-def handle(context: RequestContext, request: EnvelopeRequest, services: Services) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
+def handle(context: RequestContext, request: EnvelopeRequest, parts: ControllerParts) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
     principal = _principal(request.request_principal)
     try:
         client_host = host_address(str(ip_address(request.client_host_address)))
@@ -51,7 +51,7 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
             raise ProtocolError(f"API key {header.api_key} is not supported")
         if header.api_key not in FORWARDED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"API key {header.api_key} must not be sent in an envelope")
-        _, answer = services.dispatcher.handle_embedded(
+        _, answer = parts.dispatcher.handle_embedded(
             request.request_data,
             scope=CONTROLLER,
             listener_name=context.listener_name,

@@ -18,11 +18,11 @@ from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest, Fetch
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts
 
 
-def handle(context: RequestContext, request: FetchSnapshotRequest, services: Services) -> Deferred[FetchSnapshotResponse]:
-    node = services.kraft
+def handle(context: RequestContext, request: FetchSnapshotRequest, parts: ControllerParts) -> Deferred[FetchSnapshotResponse]:
+    node = parts.kraft
     check_cluster(node, request.cluster_id)
     topic = only_partition(request.topics, "Exactly one topic is expected.")
     partition = only_partition(topic.partitions, "Exactly one partition is expected.")

@@ -21,9 +21,9 @@ from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts, Services
     from odradek.metadata.image import MetadataImage
-    from odradek.server.requests.long_answers import Entries
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +37,9 @@ Others take several loop iterations (`server.requests.long_answers`).
 """
 
 
-def handle(context: RequestContext, request: MetadataRequest, services: Services) -> Entries[MetadataResponse] | MetadataResponse:
+def handle(context: RequestContext, request: MetadataRequest, broker: BrokerParts) -> Entries[MetadataResponse] | MetadataResponse:
     version = context.api_version
-    image = services.metadata.image
+    image = context.services.metadata.image
     asked = request.topics
     everything = asked is None or (version == 0 and not asked)
     _check(asked or [], version)
@@ -58,7 +58,7 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
     create = False
     if not everything:
         missing = [name for name in names if name not in image.topics.by_name]
-        create = request.allow_auto_topic_creation and not by_id and services.config.auto_create_topics_enable
+        create = request.allow_auto_topic_creation and not by_id and context.services.config.auto_create_topics_enable
         if create and missing and not context.allows(access.METADATA_CREATION):
             uncreatable = context.denied(access.METADATA_TOPIC_CREATION, missing)
             refused += [_uncreatable_topic(name) for name in missing if name in uncreatable]
@@ -67,10 +67,10 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
         from odradek.handlers.admin.auto_creation import create_topics
 
         creatable = [name for name in missing if unknown_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        create_topics(services, creatable, context.client_id, context if context.meter is not None else None)
+        create_topics(broker, creatable, context.client_id, context if context.meter is not None else None)
     found = metadata_topics(image, names, context.listener_name, hide_unreachable=version == 0, listener_errors=version >= 6)
     topics = chain(unknown_ids, _with_operations(context, request, chain(found, map(_missing_topic, missing))), refused)
-    response = _of_cluster(context, request, services)
+    response = _of_cluster(context, request)
     if len(names) <= _FEW_TOPICS and _partitions(image, names) <= _FEW:
         # Nearly all responses are that small, and cost less when they are built at once.
         response.topics = [topic for topic in topics if topic is not None]
@@ -96,9 +96,9 @@ def _with_operations(context: RequestContext, request: MetadataRequest, topics: 
         yield topic
 
 
-def _of_cluster(context: RequestContext, request: MetadataRequest, services: Services) -> MetadataResponse:
+def _of_cluster(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Return the response without topics."""
-    version = context.api_version
+    version, services = context.api_version, context.services
     response = MetadataResponse(cluster_id=services.cluster_id, topics=[])
     for broker, endpoint in with_listener(services.metadata.listed(services.clock.monotonic()), context.listener_name):
         response.brokers.append(

@@ -20,11 +20,11 @@ from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts
 
 
-def handle(context: RequestContext, request: FetchRequest, services: Services) -> Deferred[FetchResponse]:
-    node = services.kraft
+def handle(context: RequestContext, request: FetchRequest, parts: ControllerParts) -> Deferred[FetchResponse]:
+    node = parts.kraft
     check_cluster(node, request.cluster_id)
     topic = only_partition(request.topics, "Exactly one topic is expected.")
     partition = only_partition(topic.partitions, "Exactly one partition is expected.")

@@ -16,11 +16,11 @@ from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts
 
 
-def handle(context: RequestContext, request: VoteRequest, services: Services) -> Deferred[VoteResponse]:
-    node = services.kraft
+def handle(context: RequestContext, request: VoteRequest, parts: ControllerParts) -> Deferred[VoteResponse]:
+    node = parts.kraft
     check_cluster(node, request.cluster_id)
     topic = only_partition(request.topics, "Exactly one topic is expected.")
     partition = only_partition(topic.partitions, "Exactly one partition is expected.")

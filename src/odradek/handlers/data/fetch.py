@@ -24,9 +24,10 @@ from odradek.replication.reader import PartitionRead, Reads
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
     from odradek.metadata.image import TopicsImage
     from odradek.network.chunks import Chunk
+    from odradek.replication.replica_manager import ReplicaManager
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionResponse = FetchResponse.PartitionData
@@ -36,7 +37,7 @@ _UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TO
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-def handle(context: RequestContext, request: FetchRequest, services: Services) -> FetchResponse | Deferred[FetchResponse]:
+def handle(context: RequestContext, request: FetchRequest, broker: BrokerParts) -> FetchResponse | Deferred[FetchResponse]:
     version = context.api_version
     replica_id, replica_epoch = request.replica_id, -1
     if version >= 15:
@@ -44,8 +45,8 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     if replica_id >= 0 and context.measured is not None:
         context.measured = context.measured.other
     isolation = isolation_for(replica_id, request.isolation_level)
-    topics = services.metadata.image.topics
-    manager = services.replica_manager
+    topics = context.services.metadata.image.topics
+    manager = broker.replica_manager
     fetch: FetchContext = manager.fetch_sessions.context(
         request.session_id,
         request.session_epoch,
@@ -65,12 +66,12 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
                 continue
             fetch.name(partition, name)
         known.append(partition)
-    if services.authorizer is not None:
+    if context.services.authorizer is not None:
         if replica_id >= 0:
             if not context.allows(access.FETCH_AS_FOLLOWER):
                 everything = [partition for partition, _ in unknown] + known
                 refused: Reads = [(partition, PartitionRead(access.FETCH_AS_FOLLOWER.error)) for partition in everything]
-                return _respond(context, fetch, refused, with_leaders=False)
+                return _respond(context, manager, fetch, refused, with_leaders=False)
         else:
             denied = context.denied(access.FETCH_TOPIC, [partition.topic or "" for partition in known])
             if denied:
@@ -78,7 +79,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
                 known = [partition for partition in known if partition.topic not in denied]
     session = fetch.subscription
     if not known and (session is None or not session.has_clean):
-        return _respond(context, fetch, unknown, with_leaders=replica_id < 0)
+        return _respond(context, manager, fetch, unknown, with_leaders=replica_id < 0)
     max_bytes = min(request.max_bytes, manager.fetch_max_bytes)
     if context.meter is not None and replica_id < 0:
         max_bytes = int(min(max_bytes, context.meter.most_to_fetch()))
@@ -96,9 +97,9 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     reads = manager.reader.fetch(params, known) if session is None else manager.reader.fetch_in_session(params, known, session)
     if isinstance(reads, Deferred):
         result: Deferred[FetchResponse] = Deferred()
-        reads.add_callback(lambda later: _complete_later(result, context, fetch, later, unknown, replica_id < 0))
+        reads.add_callback(lambda later: _complete_later(result, context, manager, fetch, later, unknown, replica_id < 0))
         return result
-    return _respond(context, fetch, reads + unknown if unknown else reads, with_leaders=replica_id < 0)
+    return _respond(context, manager, fetch, reads + unknown if unknown else reads, with_leaders=replica_id < 0)
 
 
 def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
@@ -154,30 +155,31 @@ def _forgotten(request: FetchRequest, version: int) -> Sequence[PartitionKey]:
 def _complete_later(
     result: Deferred[FetchResponse],
     context: RequestContext,
+    manager: ReplicaManager,
     fetch: FetchContext,
     reads: Deferred[Reads],
     unknown: Reads,
     with_leaders: bool,
 ) -> None:
     try:
-        result.complete(_respond(context, fetch, reads.result() + unknown, with_leaders=with_leaders))
+        result.complete(_respond(context, manager, fetch, reads.result() + unknown, with_leaders=with_leaders))
     except Exception as error:
         result.fail(error)
 
 
-def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, with_leaders: bool) -> FetchResponse:
+def _respond(context: RequestContext, manager: ReplicaManager, fetch: FetchContext, reads: Reads, *, with_leaders: bool) -> FetchResponse:
     """Return the response. Without `with_leaders` it names no leaders: followers learn them from the controller."""
     meter = context.meter
     if meter is not None:
         if not with_leaders:
             meter.exempt = True
-        elif meter.fetched(_size(context, fetch, reads)):
+        elif meter.fetched(_size(context, manager, fetch, reads)):
             return _postponed(fetch, reads)
     error, session_id, named = fetch.respond(_unknown_last(reads))
     if error is not ErrorCode.NONE:
         for _, read in reads:
             read.release()
-    if not with_leaders and (quota := context.services.replica_manager.leader_quota) is not None:
+    if not with_leaders and (quota := manager.leader_quota) is not None:
         sent = sum([read.size for partition, read in named if quota.holds_for(partition.topic, partition.partition)])
         quota.record(sent, int(context.services.clock.monotonic() * 1000))
     responses: list[FetchResponse.FetchableTopicResponse] = []
@@ -192,7 +194,7 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, with
                 traffic.replication_bytes_out += read.size
                 if read.reassigning:
                     traffic.reassignment_bytes_out += read.size
-        data = _partition_response(context, partition, read, endpoints)
+        data = _partition_response(context, manager, partition, read, endpoints)
         # Neighbouring partitions of one topic share an entry; the session decides the order of the partitions.
         if last is not None and last.topic == partition.topic and last.topic_id == partition.topic_id:
             responses[-1].partitions.append(data)
@@ -203,11 +205,11 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, with
     return FetchResponse(error_code=error, session_id=session_id, responses=responses, node_endpoints=nodes)
 
 
-def _size(context: RequestContext, fetch: FetchContext, reads: Reads) -> int:
+def _size(context: RequestContext, manager: ReplicaManager, fetch: FetchContext, reads: Reads) -> int:
     """Return the bytes of the response without its header, including the size field before it (FetchResponse.sizeOf)."""
     by_topic = groupby(fetch.would_tell(reads), key=lambda pair: (pair[0].topic or "", pair[0].topic_id))
     topics = [
-        TopicResponse(topic=name, topic_id=topic_id, partitions=[_partition_response(context, *pair, {}) for pair in pairs])
+        TopicResponse(topic=name, topic_id=topic_id, partitions=[_partition_response(context, manager, *pair, {}) for pair in pairs])
         for (name, topic_id), pairs in by_topic
     ]
     chunks = FetchResponse(responses=topics).encode_chunks(context.api_version)
@@ -234,7 +236,11 @@ def _unknown_last(reads: Reads) -> Reads:
 
 
 def _partition_response(
-    context: RequestContext, partition: FetchPartition, read: PartitionRead, endpoints: dict[int, FetchResponse.NodeEndpoint]
+    context: RequestContext,
+    manager: ReplicaManager,
+    partition: FetchPartition,
+    read: PartitionRead,
+    endpoints: dict[int, FetchResponse.NodeEndpoint],
 ) -> FetchResponse.PartitionData:
     error = read.error
     if error is not ErrorCode.NONE:
@@ -243,7 +249,7 @@ def _partition_response(
             # These clients do not know the code; NOT_LEADER_OR_FOLLOWER makes them look for the leader.
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error in _MOVED and context.api_version >= 16:
-            _name_leader(context, partition, data, endpoints)
+            _name_leader(context, manager, partition, data, endpoints)
         return data
     data = PartitionResponse(
         partition_index=partition.partition,
@@ -273,9 +279,13 @@ def _error(partition: int, error: ErrorCode, aborted: list[FetchResponse.Aborted
 
 
 def _name_leader(
-    context: RequestContext, partition: FetchPartition, data: FetchResponse.PartitionData, endpoints: dict[int, FetchResponse.NodeEndpoint]
+    context: RequestContext,
+    manager: ReplicaManager,
+    partition: FetchPartition,
+    data: FetchResponse.PartitionData,
+    endpoints: dict[int, FetchResponse.NodeEndpoint],
 ) -> None:
-    leader = context.services.replica_manager.current_leader(partition.topic_partition, context.listener_name)
+    leader = manager.current_leader(partition.topic_partition, context.listener_name)
     data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
     if leader.host is not None:
         endpoints[leader.leader_id] = FetchResponse.NodeEndpoint(

@@ -19,8 +19,8 @@ from odradek.replication.fetch_params import check_isolation_level
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
-    from odradek.server.requests.long_answers import Entries
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> Entries[ListOffsetsResponse]:
+def handle(context: RequestContext, request: ListOffsetsRequest, broker: BrokerParts) -> Entries[ListOffsetsResponse]:
     check_isolation_level(request.isolation_level)
     denied = context.denied(access.LIST_OFFSETS_TOPIC, [topic.name for topic in request.topics])
     named: dict[str, list[RequestTopic]] = {}
@@ -46,7 +46,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest, services: Servi
         for partition in _partitions(topics):
             asked = times.pop(partition.partition_index, 0)
             if asked == 1:
-                answers.append(_look_up(context, request, TopicPartition(name, partition.partition_index), partition, services))
+                answers.append(_look_up(context, request, TopicPartition(name, partition.partition_index), partition, broker))
             elif asked:
                 answers.append(_error(partition.partition_index, ErrorCode.INVALID_REQUEST))
             yield None
@@ -79,10 +79,10 @@ def _look_up(
     request: ListOffsetsRequest,
     key: TopicPartition,
     partition: ListOffsetsRequest.ListOffsetsPartition,
-    services: Services,
+    broker: BrokerParts,
 ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
     try:
-        found = services.replica_manager.offsets.list_offset(
+        found = broker.replica_manager.offsets.list_offset(
             key,
             partition.timestamp,
             current_leader_epoch=partition.current_leader_epoch,

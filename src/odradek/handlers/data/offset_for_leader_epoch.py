@@ -16,8 +16,8 @@ from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpo
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
-    from odradek.server.requests.long_answers import Entries
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, services: Services) -> Entries[OffsetForLeaderEpochResponse]:
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, broker: BrokerParts) -> Entries[OffsetForLeaderEpochResponse]:
     denied: frozenset[str] = frozenset()
     if not context.allows(access.EPOCHS_AS_FOLLOWER):
         denied = context.denied(access.EPOCHS_TOPIC, [topic.topic for topic in request.topics])
@@ -33,7 +33,7 @@ def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, servic
         if topic.topic not in denied:
             found: list[EpochEndOffset] = []
             for partition in topic.partitions:
-                found.append(_look_up(topic.topic, partition, services))
+                found.append(_look_up(topic.topic, partition, broker))
                 yield None
             yield TopicResult(topic=topic.topic, partitions=found)
     yield from _refused([topic for topic in request.topics if topic.topic in denied], access.EPOCHS_TOPIC.error)
@@ -56,11 +56,11 @@ def _refused(topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic], cod
 
 
 def _look_up(
-    topic: str, partition: OffsetForLeaderEpochRequest.OffsetForLeaderPartition, services: Services
+    topic: str, partition: OffsetForLeaderEpochRequest.OffsetForLeaderPartition, broker: BrokerParts
 ) -> OffsetForLeaderEpochResponse.EpochEndOffset:
     key = TopicPartition(topic, partition.partition)
     try:
-        epoch, end_offset = services.replica_manager.offsets.epoch_end(key, partition.current_leader_epoch, partition.leader_epoch)
+        epoch, end_offset = broker.replica_manager.offsets.epoch_end(key, partition.current_leader_epoch, partition.leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=key.partition, error_code=error.code)
     except Exception:

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
+    from odradek.replication.replica_manager import ReplicaManager
 
 ADMIN_CLIENT_ID = "__admin_client"
 """Client id that may write to internal topics (kafka.admin.AdminUtils)."""
@@ -58,18 +59,18 @@ PartitionResponse = ProduceResponse.PartitionProduceResponse
 
 
 def handle(
-    context: RequestContext, request: ProduceRequest, services: Services
+    context: RequestContext, request: ProduceRequest, broker: BrokerParts
 ) -> ProduceResponse | Deferred[ProduceResponse | None] | None:
     version = context.api_version
-    manager = services.replica_manager
+    manager = broker.replica_manager
     entries: dict[TopicPartition, memoryview] = {}
     refused: dict[TopicPartition, PartitionAppend] = {}
     unknown_ids = False
-    denied = _denied(context, request, services) if services.authorizer is not None else _NOTHING
+    denied = _denied(context, request) if context.services.authorizer is not None else _NOTHING
     for topic in request.topic_data:
         name = topic.name
         if version >= 13:
-            known = services.metadata.image.topics.topic_name(topic.topic_id)
+            known = context.services.metadata.image.topics.topic_name(topic.topic_id)
             if known is None:
                 unknown_ids = True
                 continue
@@ -95,19 +96,19 @@ def handle(
         if isinstance(answer, Deferred):
             result: Deferred[ProduceResponse | None] = Applied() if isinstance(answer, Applied) else Deferred()
             _release_records(request)
-            answer.add_callback(lambda appends: _complete_later(result, context, request, refused, appends, unknown_ids))
+            answer.add_callback(lambda appends: _complete_later(result, context, manager, request, refused, appends, unknown_ids))
             return result
     else:
         answer = []
-    return _respond(context, request, refused, answer, unknown_ids)
+    return _respond(context, manager, request, refused, answer, unknown_ids)
 
 
-def _denied(context: RequestContext, request: ProduceRequest, services: Services) -> frozenset[str]:
+def _denied(context: RequestContext, request: ProduceRequest) -> frozenset[str]:
     """Return the topics to which the client may not write. Raises KafkaError when the client may not use its transactional id."""
     names: list[str] = []
     transactional = False
     for topic in request.topic_data:
-        name = topic.name or services.metadata.image.topics.topic_name(topic.topic_id)
+        name = topic.name or context.services.metadata.image.topics.topic_name(topic.topic_id)
         for partition in topic.partition_data:
             records = records_view(partition.records)
             if len(records) >= HEADER_SIZE:
@@ -194,13 +195,14 @@ def _check_prefix(records: memoryview) -> None:
 def _complete_later(
     result: Deferred[ProduceResponse | None],
     context: RequestContext,
+    manager: ReplicaManager,
     request: ProduceRequest,
     refused: dict[TopicPartition, PartitionAppend],
     appends: Deferred[Appends],
     unknown_ids: bool,
 ) -> None:
     try:
-        response = _respond(context, request, refused, appends.result(), unknown_ids)
+        response = _respond(context, manager, request, refused, appends.result(), unknown_ids)
     except Exception as error:
         result.fail(error)
         return
@@ -208,7 +210,12 @@ def _complete_later(
 
 
 def _respond(
-    context: RequestContext, request: ProduceRequest, refused: dict[TopicPartition, PartitionAppend], appends: Appends, unknown_ids: bool
+    context: RequestContext,
+    manager: ReplicaManager,
+    request: ProduceRequest,
+    refused: dict[TopicPartition, PartitionAppend],
+    appends: Appends,
+    unknown_ids: bool,
 ) -> ProduceResponse | None:
     if context.meter is not None:
         context.meter.produced(request.acks)
@@ -221,18 +228,19 @@ def _respond(
     if len(appends) == 1 and not refused and len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
         # The most frequent case: one batch for one partition.
         topic = request.topic_data[0]
-        answered = [_partition_response(context, appends[0], endpoints)]
+        answered = [_partition_response(context, manager, appends[0], endpoints)]
         only = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answered)
         return ProduceResponse(responses=[only], node_endpoints=list(endpoints.values()))
     by_partition = refused
     for append in appends:
         by_partition[append.topic_partition] = append
-    responses = _in_order(context, request, by_partition, endpoints)
+    responses = _in_order(context, manager, request, by_partition, endpoints)
     return ProduceResponse(responses=responses, node_endpoints=list(endpoints.values()))
 
 
 def _in_order(
     context: RequestContext,
+    manager: ReplicaManager,
     request: ProduceRequest,
     by_partition: dict[TopicPartition, PartitionAppend],
     endpoints: dict[int, ProduceResponse.NodeEndpoint],
@@ -253,14 +261,14 @@ def _in_order(
                 continue
             outcome = by_partition.pop(TopicPartition(name, partition.index), None)
             if outcome is not None:
-                answered.append(_partition_response(context, outcome, endpoints))
+                answered.append(_partition_response(context, manager, outcome, endpoints))
         if answered and earlier is None:
             responses[key] = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answered)
     return list(responses.values())
 
 
 def _partition_response(
-    context: RequestContext, append: PartitionAppend, endpoints: dict[int, ProduceResponse.NodeEndpoint]
+    context: RequestContext, manager: ReplicaManager, append: PartitionAppend, endpoints: dict[int, ProduceResponse.NodeEndpoint]
 ) -> ProduceResponse.PartitionProduceResponse:
     response = PartitionResponse(
         index=append.topic_partition.partition,
@@ -278,7 +286,7 @@ def _partition_response(
             for index, message in append.record_errors
         ]
     if append.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= 10:
-        leader = context.services.replica_manager.current_leader(append.topic_partition, context.listener_name)
+        leader = manager.current_leader(append.topic_partition, context.listener_name)
         response.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
         if leader.host is not None:
             endpoints[leader.leader_id] = ProduceResponse.NodeEndpoint(

@@ -19,8 +19,8 @@ from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
-    from odradek.server.requests.long_answers import Entries
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
 
 
 Described = ConsumerGroupDescribeResponse.DescribedGroup
@@ -28,18 +28,18 @@ Described = ConsumerGroupDescribeResponse.DescribedGroup
 _SECRET_TOPIC = "The group has described topic(s) that the client is not authorized to describe."
 
 
-def handle(context: RequestContext, request: ConsumerGroupDescribeRequest, services: Services) -> Entries[ConsumerGroupDescribeResponse]:
+def handle(context: RequestContext, request: ConsumerGroupDescribeRequest, broker: BrokerParts) -> Entries[ConsumerGroupDescribeResponse]:
     asked = answered(request.group_ids)
-    if not serves_consumer_groups(services):
+    if not serves_consumer_groups(context.services):
         return error_response(request, KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     denied = context.denied(CONSUMER_DESCRIBE_GROUP, asked)
     for group_id in asked:
         if group_id in denied:
             yield failed_description(group_id, CONSUMER_DESCRIBE_GROUP.error, None)
-    for group in services.groups.describe_consumer_groups([group_id for group_id in asked if group_id not in denied]):
+    for group in broker.groups.describe_consumer_groups([group_id for group_id in asked if group_id not in denied]):
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
             group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group.group_id)
-        if services.authorizer is not None and context.denied(CONSUMER_DESCRIBE_TOPIC, sorted(_topics_of(group))):
+        if context.services.authorizer is not None and context.denied(CONSUMER_DESCRIBE_TOPIC, sorted(_topics_of(group))):
             yield failed_description(group.group_id, CONSUMER_DESCRIBE_TOPIC.error, _SECRET_TOPIC)
         else:
             yield group

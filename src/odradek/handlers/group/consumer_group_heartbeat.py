@@ -17,18 +17,18 @@ from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts, Services
 
 
 def handle(
-    context: RequestContext, request: ConsumerGroupHeartbeatRequest, services: Services
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest, broker: BrokerParts
 ) -> Deferred[ConsumerGroupHeartbeatResponse] | ConsumerGroupHeartbeatResponse:
-    if not serves_consumer_groups(services):
+    if not serves_consumer_groups(context.services):
         return error_response(request, KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     context.require(CONSUMER_HEARTBEAT_GROUP, request.group_id)
     if context.denied(CONSUMER_HEARTBEAT_TOPIC, request.subscribed_topic_names or ()):
         raise KafkaError(CONSUMER_HEARTBEAT_TOPIC.error)
-    return services.groups.consumer_group_heartbeat(caller_of(context, CONSUMER_HEARTBEAT_MATCH), request)
+    return broker.groups.consumer_group_heartbeat(caller_of(context, CONSUMER_HEARTBEAT_MATCH), request)
 
 
 def serves_consumer_groups(services: Services) -> bool:

@@ -14,16 +14,16 @@ from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteG
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 Result = DeleteGroupsResponse.DeletableGroupResult
 
 
-def handle(context: RequestContext, request: DeleteGroupsRequest, services: Services) -> Deferred[DeleteGroupsResponse]:
+def handle(context: RequestContext, request: DeleteGroupsRequest, broker: BrokerParts) -> Deferred[DeleteGroupsResponse]:
     wanted = list(dict.fromkeys(request.groups_names))
     denied = context.denied(DELETE_GROUP, wanted)
     refused = [Result(group_id=group_id, error_code=DELETE_GROUP.error) for group_id in wanted if group_id in denied]
-    deleted = services.groups.delete_groups([group_id for group_id in wanted if group_id not in denied])
+    deleted = broker.groups.delete_groups([group_id for group_id in wanted if group_id not in denied])
     return deleted.then(lambda results: DeleteGroupsResponse(results=results + refused))
 
 

@@ -17,17 +17,17 @@ from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
-    from odradek.server.requests.long_answers import Entries
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
 
 
-def handle(context: RequestContext, request: DescribeGroupsRequest, services: Services) -> Entries[DescribeGroupsResponse]:
+def handle(context: RequestContext, request: DescribeGroupsRequest, broker: BrokerParts) -> Entries[DescribeGroupsResponse]:
     asked = answered(request.groups)
     denied = context.denied(DESCRIBE_GROUP, asked)
     for group_id in asked:
         if group_id in denied:
             yield _refused(group_id, DESCRIBE_GROUP.error)
-    for group in services.groups.describe_groups(caller_of(context), [each for each in asked if each not in denied]):
+    for group in broker.groups.describe_groups(caller_of(context), [each for each in asked if each not in denied]):
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
             group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group.group_id)
         yield group

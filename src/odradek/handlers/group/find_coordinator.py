@@ -22,8 +22,8 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, F
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
-    from odradek.server.requests.long_answers import Entries
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
 
 Coordinator = FindCoordinatorResponse.Coordinator
 
@@ -39,26 +39,26 @@ _CREATION_S = 1.0
 
 
 def handle(
-    context: RequestContext, request: FindCoordinatorRequest, services: Services
+    context: RequestContext, request: FindCoordinatorRequest, broker: BrokerParts
 ) -> Entries[FindCoordinatorResponse] | FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
     if context.api_version >= _BATCHED_SINCE:
-        return _batched(context, request, services)
-    created = _created(context, request, services)
+        return _batched(context, request, broker)
+    created = _created(context, request, broker)
     if created is None:
-        return _single(context, request, services)
-    return created.then(lambda _: _single(context, request, services))
+        return _single(context, request, broker)
+    return created.then(lambda _: _single(context, request, broker))
 
 
-def _created(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> Deferred[None] | None:
+def _created(context: RequestContext, request: FindCoordinatorRequest, broker: BrokerParts) -> Deferred[None] | None:
     """Create the coordinator's topic if it is missing. The Deferred completes when the response can be sent; None means at once."""
     topic = _TOPICS.get(request.key_type)
-    if topic is None or topic in services.metadata.image.topics.by_name or not _may_find_any(context, request):
+    if topic is None or topic in context.services.metadata.image.topics.by_name or not _may_find_any(context, request):
         return None
     from odradek.handlers.admin.auto_creation import create_topics
 
     created: Deferred[None] = Deferred()
-    services.coordinators.await_topic(topic, _CREATION_S).into(created)
-    create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else created.complete(None))
+    broker.coordinators.await_topic(topic, _CREATION_S).into(created)
+    create_topics(broker, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else created.complete(None))
     return created
 
 
@@ -75,17 +75,17 @@ def error_response(request: FindCoordinatorRequest, error: KafkaError) -> FindCo
     return FindCoordinatorResponse(error_code=error.code, error_message=error.message, node_id=_NOBODY, host="", port=_NOBODY)
 
 
-def _batched(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> Entries[FindCoordinatorResponse]:
-    created = _created(context, request, services)
+def _batched(context: RequestContext, request: FindCoordinatorRequest, broker: BrokerParts) -> Entries[FindCoordinatorResponse]:
+    created = _created(context, request, broker)
     if created is not None:
         yield created
     for key in answered(request.coordinator_keys):
-        yield _find(context, request.key_type, key, services)
+        yield _find(context, request.key_type, key, broker)
     return FindCoordinatorResponse()
 
 
-def _single(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> FindCoordinatorResponse:
-    found = _find(context, request.key_type, request.key, services)
+def _single(context: RequestContext, request: FindCoordinatorRequest, broker: BrokerParts) -> FindCoordinatorResponse:
+    found = _find(context, request.key_type, request.key, broker)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or _NO_MESSAGE,
@@ -95,14 +95,14 @@ def _single(context: RequestContext, request: FindCoordinatorRequest, services: 
     )
 
 
-def _find(context: RequestContext, key_type: int, key: str, services: Services) -> FindCoordinatorResponse.Coordinator:
+def _find(context: RequestContext, key_type: int, key: str, broker: BrokerParts) -> FindCoordinatorResponse.Coordinator:
     try:
-        return _coordinator(context, key_type, key, services)
+        return _coordinator(context, key_type, key, broker)
     except KafkaError as error:
         return _nobody(key, error)
 
 
-def _coordinator(context: RequestContext, key_type: int, key: str, services: Services) -> FindCoordinatorResponse.Coordinator:
+def _coordinator(context: RequestContext, key_type: int, key: str, broker: BrokerParts) -> FindCoordinatorResponse.Coordinator:
     check = _CHECKS.get(key_type)
     if check is not None:
         context.require(check, key)
@@ -114,7 +114,7 @@ def _coordinator(context: RequestContext, key_type: int, key: str, services: Ser
     name = _TOPICS.get(key_type)
     if name is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no share coordinator yet")
-    image = services.metadata.image
+    image = context.services.metadata.image
     topic = image.topics.by_name.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} does not exist yet")

@@ -13,9 +13,9 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 if TYPE_CHECKING:
     from odradek.base.deferred import Deferred
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 
-def handle(context: RequestContext, request: HeartbeatRequest, services: Services) -> Deferred[HeartbeatResponse]:
+def handle(context: RequestContext, request: HeartbeatRequest, broker: BrokerParts) -> Deferred[HeartbeatResponse]:
     context.require(HEARTBEAT, request.group_id)
-    return services.groups.heartbeat(request)
+    return broker.groups.heartbeat(request)

@@ -17,12 +17,12 @@ from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 _NULL_PROTOCOL_SINCE = 7
 
 
-def handle(context: RequestContext, request: JoinGroupRequest, services: Services) -> Deferred[JoinGroupResponse] | JoinGroupResponse:
+def handle(context: RequestContext, request: JoinGroupRequest, broker: BrokerParts) -> Deferred[JoinGroupResponse] | JoinGroupResponse:
     if not context.allows(JOIN_GROUP, request.group_id):
         response = join_error(request.member_id, JOIN_GROUP.error)
         response.protocol_name = None if context.api_version >= _NULL_PROTOCOL_SINCE else ""
@@ -35,7 +35,7 @@ def handle(context: RequestContext, request: JoinGroupRequest, services: Service
             response.protocol_name = ""
         return response
 
-    return services.groups.join_group(caller_of(context, JOIN_GROUP_MATCH), request).then(joined)
+    return broker.groups.join_group(caller_of(context, JOIN_GROUP_MATCH), request).then(joined)
 
 
 def error_response(request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:

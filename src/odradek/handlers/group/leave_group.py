@@ -13,18 +13,18 @@ from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupR
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 _BATCHED_SINCE = 3
 
 
-def handle(context: RequestContext, request: LeaveGroupRequest, services: Services) -> Deferred[LeaveGroupResponse]:
+def handle(context: RequestContext, request: LeaveGroupRequest, broker: BrokerParts) -> Deferred[LeaveGroupResponse]:
     context.require(LEAVE_GROUP, request.group_id)
     if context.api_version >= _BATCHED_SINCE:
-        return services.groups.leave_group(request)
+        return broker.groups.leave_group(request)
     request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
 
     def left(response: LeaveGroupResponse) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=response.error_code or (response.members[0].error_code if response.members else 0))
 
-    return services.groups.leave_group(request).then(left)
+    return broker.groups.leave_group(request).then(left)

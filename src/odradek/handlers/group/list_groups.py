@@ -12,11 +12,11 @@ from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsR
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 
-def handle(context: RequestContext, request: ListGroupsRequest, services: Services) -> ListGroupsResponse:
-    response = services.groups.list_groups(request)
+def handle(context: RequestContext, request: ListGroupsRequest, broker: BrokerParts) -> ListGroupsResponse:
+    response = broker.groups.list_groups(request)
     if not context.allows(LIST_ALL_GROUPS):
         response.groups = [group for group in response.groups if context.allows(LIST_GROUP, group.group_id)]
     return response

@@ -16,7 +16,7 @@ from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
@@ -26,10 +26,10 @@ _TOPIC_IDS_SINCE = 10
 
 
 def handle(
-    context: RequestContext, request: OffsetCommitRequest, services: Services
+    context: RequestContext, request: OffsetCommitRequest, broker: BrokerParts
 ) -> Deferred[OffsetCommitResponse] | OffsetCommitResponse:
     context.require(OFFSET_COMMIT_GROUP, request.group_id)
-    image = services.metadata.image
+    image = context.services.metadata.image
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     refused: list[ResponseTopic] = []
     valid: list[RequestTopic] = []
@@ -56,7 +56,7 @@ def handle(
     if not valid:
         return OffsetCommitResponse(topics=refused)
     request.topics = valid
-    committed = services.groups.commit_offsets(caller_of(context), request)
+    committed = broker.groups.commit_offsets(caller_of(context), request)
     return committed if not refused else _merged(refused, committed)
 
 

@@ -14,7 +14,7 @@ from odradek.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetD
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
 ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
@@ -22,11 +22,11 @@ ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
 def handle(
-    context: RequestContext, request: OffsetDeleteRequest, services: Services
+    context: RequestContext, request: OffsetDeleteRequest, broker: BrokerParts
 ) -> Deferred[OffsetDeleteResponse] | OffsetDeleteResponse:
     context.require(DELETE_OFFSETS_GROUP, request.group_id)
     denied = context.denied(DELETE_OFFSETS_TOPIC, [topic.name for topic in request.topics])
-    topics = services.metadata.image.topics
+    topics = context.services.metadata.image.topics
     refused: list[ResponseTopic] = []
     valid: list[RequestTopic] = []
     for topic in request.topics:
@@ -47,7 +47,7 @@ def handle(
     if not valid and refused:
         return OffsetDeleteResponse(topics=refused)
     request.topics = valid
-    deleted = services.groups.delete_offsets(request)
+    deleted = broker.groups.delete_offsets(request)
     return deleted if not refused else _merged(refused, deleted)
 
 

@@ -15,9 +15,9 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
     from odradek.metadata.image import MetadataImage
-    from odradek.server.requests.long_answers import Entries
 
 RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
@@ -32,24 +32,24 @@ _NO_OFFSET = -1
 
 
 def handle(
-    context: RequestContext, request: OffsetFetchRequest, services: Services
+    context: RequestContext, request: OffsetFetchRequest, broker: BrokerParts
 ) -> Entries[OffsetFetchResponse] | Deferred[OffsetFetchResponse]:
     version = context.api_version
     repeats = Repeats()
     if version >= _GROUPS_SINCE:
-        return _groups(context, request, services, repeats)
+        return _groups(context, request, broker, repeats)
     group = _without_repeats(_single(request), repeats)
-    fetched = _fetch(context, group, services, require_stable=request.require_stable, by_id=False)
+    fetched = _fetch(context, group, broker, require_stable=request.require_stable, by_id=False)
     return fetched.then(lambda found: _old_response(request, found, version))
 
 
-def _groups(context: RequestContext, request: OffsetFetchRequest, services: Services, repeats: Repeats) -> Entries[OffsetFetchResponse]:
+def _groups(context: RequestContext, request: OffsetFetchRequest, broker: BrokerParts, repeats: Repeats) -> Entries[OffsetFetchResponse]:
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     for group in request.groups:
         if group.topics is None and not repeats.answered(group.group_id):
             continue
         asked = _without_repeats(group, repeats)
-        yield _fetch(context, asked, services, require_stable=request.require_stable, by_id=by_id)
+        yield _fetch(context, asked, broker, require_stable=request.require_stable, by_id=by_id)
     return OffsetFetchResponse()
 
 
@@ -80,12 +80,12 @@ def _single(request: OffsetFetchRequest) -> RequestGroup:
     return RequestGroup(group_id=request.group_id, topics=topics)
 
 
-def _fetch(context: RequestContext, group: RequestGroup, services: Services, *, require_stable: bool, by_id: bool) -> Deferred[Group]:
+def _fetch(context: RequestContext, group: RequestGroup, broker: BrokerParts, *, require_stable: bool, by_id: bool) -> Deferred[Group]:
     if not context.allows(OFFSET_FETCH_GROUP, group.group_id):
         return Deferred.of(Group(group_id=group.group_id, topics=[], error_code=OFFSET_FETCH_GROUP.error))
-    if not by_id and services.authorizer is None:
-        return services.groups.fetch_offsets(group, require_stable=require_stable)
-    image = services.metadata.image
+    if not by_id and context.services.authorizer is None:
+        return broker.groups.fetch_offsets(group, require_stable=require_stable)
+    image = context.services.metadata.image
     unknown: list[Topic] = []
     if group.topics is not None:
         known: list[RequestTopic] = []
@@ -112,7 +112,7 @@ def _fetch(context: RequestContext, group: RequestGroup, services: Services, *, 
                 response.topics += unknown
         return response
 
-    return services.groups.fetch_offsets(group, require_stable=require_stable).then(fetched)
+    return broker.groups.fetch_offsets(group, require_stable=require_stable).then(fetched)
 
 
 def _with_ids(topics: list[Topic], image: MetadataImage) -> list[Topic]:

@@ -15,13 +15,13 @@ from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 if TYPE_CHECKING:
     from odradek.base.deferred import Deferred
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 _PROTOCOL_SINCE = 5
 
 
-def handle(context: RequestContext, request: SyncGroupRequest, services: Services) -> Deferred[SyncGroupResponse] | SyncGroupResponse:
+def handle(context: RequestContext, request: SyncGroupRequest, broker: BrokerParts) -> Deferred[SyncGroupResponse] | SyncGroupResponse:
     if context.api_version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     context.require(SYNC_GROUP, request.group_id)
-    return services.groups.sync_group(request)
+    return broker.groups.sync_group(request)

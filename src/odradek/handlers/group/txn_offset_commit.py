@@ -16,7 +16,7 @@ from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, 
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -27,12 +27,12 @@ _LOADING_SINCE = 2
 
 
 def handle(
-    context: RequestContext, request: TxnOffsetCommitRequest, services: Services
+    context: RequestContext, request: TxnOffsetCommitRequest, broker: BrokerParts
 ) -> Deferred[TxnOffsetCommitResponse] | TxnOffsetCommitResponse:
     context.require(TXN_OFFSETS_TRANSACTION, request.transactional_id)
     context.require(TXN_OFFSETS_GROUP, request.group_id)
     denied = context.denied(TXN_OFFSETS_TOPIC, [topic.name for topic in request.topics])
-    topics = services.metadata.image.topics
+    topics = context.services.metadata.image.topics
     refused: list[ResponseTopic] = []
     valid: list[RequestTopic] = []
     for topic in request.topics:
@@ -49,7 +49,7 @@ def handle(
     if not valid:
         return TxnOffsetCommitResponse(topics=refused)
     request.topics = valid
-    committed = services.groups.commit_transactional_offsets(caller_of(context), request)
+    committed = broker.groups.commit_transactional_offsets(caller_of(context), request)
     return committed.then(lambda response: TxnOffsetCommitResponse(topics=_merged(refused, response.topics, context.api_version)))
 
 

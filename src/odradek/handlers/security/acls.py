@@ -24,7 +24,7 @@ from odradek.security.resources import CLUSTER_NAME, Operation, PatternType, Per
 if TYPE_CHECKING:
     from odradek.controller.core.acls import Removal
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import ControllerParts, Parts
 
 Created = CreateAclsResponse.AclCreationResult
 FilterResult = DeleteAclsResponse.DeleteAclsFilterResult
@@ -38,9 +38,9 @@ UNKNOWN = 0
 # -- describe -----------------------------------------------------------------------------------------------------------------------------
 
 
-def describe_acls(context: RequestContext, request: DescribeAclsRequest, services: Services) -> DescribeAclsResponse:
+def describe_acls(context: RequestContext, request: DescribeAclsRequest, parts: Parts) -> DescribeAclsResponse:
     _check(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
-    if services.authorizer is None:
+    if context.services.authorizer is None:
         raise _disabled()
     wanted = AclFilter(
         request.resource_type_filter,
@@ -51,7 +51,7 @@ def describe_acls(context: RequestContext, request: DescribeAclsRequest, service
         request.operation,
         request.permission_type,
     )
-    image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
+    image = parts.kraft.image if context.listener_scope == CONTROLLER else context.services.metadata.image
     found: dict[tuple[int, str, int], Resource] = {}
     for entry in image.acls.entries.values():
         if wanted.matches(entry):
@@ -72,11 +72,11 @@ def describe_acls(context: RequestContext, request: DescribeAclsRequest, service
 
 
 def create_acls(
-    context: RequestContext, request: CreateAclsRequest, services: Services
+    context: RequestContext, request: CreateAclsRequest, parts: ControllerParts
 ) -> CreateAclsResponse | Deferred[CreateAclsResponse]:
     for each in request.creations:
         _check(each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
-    if services.authorizer is None:
+    if context.services.authorizer is None:
         raise _disabled()
     if any(map(_is_a_filter, request.creations)):
         # Kafka cannot create such an ACL object, and its handler fails.
@@ -107,7 +107,7 @@ def create_acls(
 
     from odradek.controller.core import acls
 
-    submitted = services.kraft.submit(lambda controller: acls.create_acls(controller, wanted), "create_acls")
+    submitted = parts.kraft.submit(lambda controller: acls.create_acls(controller, wanted), "create_acls")
     return submitted.then(created, failed)
 
 
@@ -140,11 +140,11 @@ def _created(error: KafkaError | None) -> Created:
 
 
 def delete_acls(
-    context: RequestContext, request: DeleteAclsRequest, services: Services
+    context: RequestContext, request: DeleteAclsRequest, parts: ControllerParts
 ) -> DeleteAclsResponse | Deferred[DeleteAclsResponse]:
     for each in request.filters:
         _check(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
-    if services.authorizer is None:
+    if context.services.authorizer is None:
         raise _disabled()
     wanted = [
         AclFilter(
@@ -160,7 +160,7 @@ def delete_acls(
     ]
     from odradek.controller.core import acls
 
-    deleted = services.kraft.submit(lambda controller: acls.delete_acls(controller, wanted), "delete_acls")
+    deleted = parts.kraft.submit(lambda controller: acls.delete_acls(controller, wanted), "delete_acls")
     return deleted.then(lambda removals: DeleteAclsResponse(filter_results=_removed(removals)))
 
 

@@ -23,7 +23,7 @@ from odradek.security.principal import ANONYMOUS, USER, Principal
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts, ControllerParts
     from odradek.metadata.image import DelegationToken
     from odradek.protocol.schema import Message
 
@@ -33,24 +33,24 @@ _NEVER_MS = -1
 
 
 def create(
-    context: RequestContext, request: CreateDelegationTokenRequest, services: Services
+    context: RequestContext, request: CreateDelegationTokenRequest, broker: BrokerParts
 ) -> CreateDelegationTokenResponse | Deferred[Message]:
     """Check the request on a broker and forward it to the controller."""
-    problem = _create_problem(context, request, services)
+    problem = _create_problem(context, request)
     if problem is None and any(renewer.principal_type != USER for renewer in request.renewers):
         problem = ErrorCode.INVALID_PRINCIPAL_TYPE
-    return services.forwarder.ask(context, request) if problem is None else _not_created(context, request, problem)
+    return broker.forwarder.ask(context, request) if problem is None else _not_created(context, request, problem)
 
 
 def create_on_controller(
-    context: RequestContext, request: CreateDelegationTokenRequest, services: Services
+    context: RequestContext, request: CreateDelegationTokenRequest, parts: ControllerParts
 ) -> CreateDelegationTokenResponse | Deferred[CreateDelegationTokenResponse]:
     """Create the token on the controller."""
-    problem = _create_problem(context, request, services)
+    problem = _create_problem(context, request)
     if problem is not None:
         return _not_created(context, request, problem)
-    who, now_ms, secret = context.principal, services.clock.time_ms(), services.token_secret
-    created = services.kraft.submit(lambda controller: create_token(controller, request, who, now_ms, secret), "createDelegationToken")
+    who, now_ms, secret = context.principal, context.services.clock.time_ms(), context.services.token_secret
+    created = parts.kraft.submit(lambda controller: create_token(controller, request, who, now_ms, secret), "createDelegationToken")
     return created if context.api_version >= REQUESTER_SINCE else _without_requester(created)
 
 
@@ -64,8 +64,8 @@ def _without_requester(created: Deferred[CreateDelegationTokenResponse]) -> Defe
     return created.then(clear)
 
 
-def _create_problem(context: RequestContext, request: CreateDelegationTokenRequest, services: Services) -> ErrorCode | None:
-    if not _allowed(context, services):
+def _create_problem(context: RequestContext, request: CreateDelegationTokenRequest) -> ErrorCode | None:
+    if not _allowed(context):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     owner = owner_of(request, context.principal)
     if owner != context.principal and not context.allows(CREATE_TOKEN_FOR, str(owner)):
@@ -89,53 +89,53 @@ def _not_created(context: RequestContext, request: CreateDelegationTokenRequest,
 
 
 def renew(
-    context: RequestContext, request: RenewDelegationTokenRequest, services: Services
+    context: RequestContext, request: RenewDelegationTokenRequest, broker: BrokerParts
 ) -> RenewDelegationTokenResponse | Deferred[Message]:
     """Check the request on a broker and forward it to the controller."""
-    if not _allowed(context, services):
+    if not _allowed(context):
         return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
-    return services.forwarder.ask(context, request)
+    return broker.forwarder.ask(context, request)
 
 
 def renew_on_controller(
-    context: RequestContext, request: RenewDelegationTokenRequest, services: Services
+    context: RequestContext, request: RenewDelegationTokenRequest, parts: ControllerParts
 ) -> RenewDelegationTokenResponse | Deferred[RenewDelegationTokenResponse]:
     """Renew the token on the controller."""
-    if not _allowed(context, services):
+    if not _allowed(context):
         return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
-    who, now_ms, secret = context.principal, services.clock.time_ms(), services.token_secret
-    return services.kraft.submit(lambda controller: renew_token(controller, request, who, now_ms, secret), "renewDelegationToken")
+    who, now_ms, secret = context.principal, context.services.clock.time_ms(), context.services.token_secret
+    return parts.kraft.submit(lambda controller: renew_token(controller, request, who, now_ms, secret), "renewDelegationToken")
 
 
 def expire(
-    context: RequestContext, request: ExpireDelegationTokenRequest, services: Services
+    context: RequestContext, request: ExpireDelegationTokenRequest, broker: BrokerParts
 ) -> ExpireDelegationTokenResponse | Deferred[Message]:
     """Check the request on a broker and forward it to the controller."""
-    if not _allowed(context, services):
+    if not _allowed(context):
         return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
-    return services.forwarder.ask(context, request)
+    return broker.forwarder.ask(context, request)
 
 
 def expire_on_controller(
-    context: RequestContext, request: ExpireDelegationTokenRequest, services: Services
+    context: RequestContext, request: ExpireDelegationTokenRequest, parts: ControllerParts
 ) -> ExpireDelegationTokenResponse | Deferred[ExpireDelegationTokenResponse]:
     """Expire the token on the controller."""
-    if not _allowed(context, services):
+    if not _allowed(context):
         return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
-    who, now_ms, secret = context.principal, services.clock.time_ms(), services.token_secret
-    return services.kraft.submit(lambda controller: expire_token(controller, request, who, now_ms, secret), "expireDelegationToken")
+    who, now_ms, secret = context.principal, context.services.clock.time_ms(), context.services.token_secret
+    return parts.kraft.submit(lambda controller: expire_token(controller, request, who, now_ms, secret), "expireDelegationToken")
 
 
-def describe(context: RequestContext, request: DescribeDelegationTokenRequest, services: Services) -> DescribeDelegationTokenResponse:
+def describe(context: RequestContext, request: DescribeDelegationTokenRequest, broker: BrokerParts) -> DescribeDelegationTokenResponse:
     """Describe tokens on a broker, from its metadata image."""
-    if not _allowed(context, services):
+    if not _allowed(context):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-    secret = services.token_secret
+    secret = context.services.token_secret
     if secret is None:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     wanted = None if request.owners is None else {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
     response = DescribeDelegationTokenResponse()
-    for token_id, token in services.metadata.image.delegation_tokens.tokens.items():
+    for token_id, token in context.services.metadata.image.delegation_tokens.tokens.items():
         if (wanted is None or token.owner in wanted) and _may_see(context, token_id, token):
             response.tokens.append(_described(context, token_id, token, secret.mac(token_id)))
     return response
@@ -174,10 +174,10 @@ def _described(
     )
 
 
-def _allowed(context: RequestContext, services: Services) -> bool:
+def _allowed(context: RequestContext) -> bool:
     if context.principal.token_authenticated:
         return False
     if context.forwarded:
         return True
-    protocol = services.dynamic_config.current.listener_security_protocols.get(context.listener_name, "PLAINTEXT")
+    protocol = context.services.dynamic_config.current.listener_security_protocols.get(context.listener_name, "PLAINTEXT")
     return protocol.startswith("SASL_") or (protocol == "SSL" and context.principal != ANONYMOUS)

@@ -16,16 +16,16 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 Credential = DescribeUserScramCredentialsResponse.CredentialInfo
 
 
 def handle(
-    context: RequestContext, request: DescribeUserScramCredentialsRequest, services: Services
+    context: RequestContext, request: DescribeUserScramCredentialsRequest, broker: BrokerParts
 ) -> DescribeUserScramCredentialsResponse:
-    credentials = services.metadata.image.scram.credentials
+    credentials = context.services.metadata.image.scram.credentials
     by_user: dict[str, list[DescribeUserScramCredentialsResponse.CredentialInfo]] = {}
     for (mechanism, user), credential in sorted(credentials.items()):
         by_user.setdefault(user, []).append(Credential(mechanism=mechanism, iterations=credential.iterations))

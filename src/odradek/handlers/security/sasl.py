@@ -17,13 +17,13 @@ from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslH
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import Parts
 
 
-def handshake(context: RequestContext, request: SaslHandshakeRequest, services: Services) -> SaslHandshakeResponse:
+def handshake(context: RequestContext, request: SaslHandshakeRequest, parts: Parts) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
-def authenticate(context: RequestContext, request: SaslAuthenticateRequest, services: Services) -> SaslAuthenticateResponse:
+def authenticate(context: RequestContext, request: SaslAuthenticateRequest, parts: Parts) -> SaslAuthenticateResponse:
     message = "SaslAuthenticate request received after successful authentication"
     return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message)

@@ -16,20 +16,20 @@ from odradek.protocol.messages.push_telemetry import PushTelemetryRequest, PushT
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 
 def handle(
-    context: RequestContext, request: PushTelemetryRequest, services: Services
+    context: RequestContext, request: PushTelemetryRequest, broker: BrokerParts
 ) -> PushTelemetryResponse | Deferred[PushTelemetryResponse]:
-    own = services.telemetry
+    own = context.services.telemetry
     if own is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     client = own.client(context, request.client_instance_id)
     own.telemetry.push(
         client,
         context.connection_id,
-        services.clock.monotonic() * 1000,
+        context.services.clock.monotonic() * 1000,
         subscription_id=request.subscription_id,
         compression=request.compression_type,
         size=len(request.metrics),

@@ -17,18 +17,18 @@ from odradek.protocol.messages.get_telemetry_subscriptions import GetTelemetrySu
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 
-def handle(context: RequestContext, request: GetTelemetrySubscriptionsRequest, services: Services) -> GetTelemetrySubscriptionsResponse:
-    if services.telemetry is None:
+def handle(context: RequestContext, request: GetTelemetrySubscriptionsRequest, broker: BrokerParts) -> GetTelemetrySubscriptionsResponse:
+    if context.services.telemetry is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     instance_id = request.client_instance_id
     if not instance_id.int:
-        instance_id = random_uuid(services.random)
-    telemetry = services.telemetry.telemetry
-    client = services.telemetry.client(context, instance_id)
-    wanted = telemetry.ask(client, context.connection_id, services.clock.monotonic() * 1000)
+        instance_id = random_uuid(context.services.random)
+    telemetry = context.services.telemetry.telemetry
+    client = context.services.telemetry.client(context, instance_id)
+    wanted = telemetry.ask(client, context.connection_id, context.services.clock.monotonic() * 1000)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
         subscription_id=wanted.subscription_id,

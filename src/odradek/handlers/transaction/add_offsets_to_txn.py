@@ -14,16 +14,16 @@ from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest,
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 _FENCED_SINCE = 2
 
 
-def handle(context: RequestContext, request: AddOffsetsToTxnRequest, services: Services) -> Deferred[AddOffsetsToTxnResponse]:
+def handle(context: RequestContext, request: AddOffsetsToTxnRequest, broker: BrokerParts) -> Deferred[AddOffsetsToTxnResponse]:
     context.require(ADD_OFFSETS_TRANSACTION, request.transactional_id)
     context.require(ADD_OFFSETS_GROUP, request.group_id)
-    partition = services.groups.partition_for(request.group_id)
-    added = services.transactions.add_partitions(request.transactional_id, request.producer_id, request.producer_epoch, [partition], 0)
+    partition = broker.groups.partition_for(request.group_id)
+    added = broker.transactions.add_partitions(request.transactional_id, request.producer_id, request.producer_epoch, [partition], 0)
     return added.then(
         lambda _: AddOffsetsToTxnResponse(),
         lambda error: AddOffsetsToTxnResponse(error_code=code_for(error, context.api_version, _FENCED_SINCE)),

@@ -19,7 +19,8 @@ from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts, Coordinators
+    from odradek.metadata.cache import MetadataCache
 
 _FENCED_SINCE = 2
 _FROM_BROKERS = 4
@@ -42,7 +43,7 @@ class _Asked(NamedTuple):
 
 
 def handle(
-    context: RequestContext, request: AddPartitionsToTxnRequest, services: Services
+    context: RequestContext, request: AddPartitionsToTxnRequest, broker: BrokerParts
 ) -> AddPartitionsToTxnResponse | Deferred[AddPartitionsToTxnResponse]:
     version = context.api_version
     denied: frozenset[str] = frozenset()
@@ -66,8 +67,10 @@ def handle(
         if not left:
             result.complete(_response(version, asked, results))
 
+    metadata, coordinators = context.services.metadata, broker.coordinators
     for index, transaction in enumerate(asked):
-        decide(services, version, *transaction[:-1], denied).add_callback(lambda done, index=index: answered(index, done.result()))  # type: ignore[misc]
+        decided = decide(metadata, coordinators, version, *transaction[:-1], denied)
+        decided.add_callback(lambda done, index=index: answered(index, done.result()))  # type: ignore[misc]
     return result
 
 
@@ -95,7 +98,8 @@ def _flat(topics: Iterable[Topic]) -> list[TopicPartition]:
 
 
 def decide(
-    services: Services,
+    metadata: MetadataCache,
+    coordinators: Coordinators,
     version: int,
     transactional_id: str,
     producer_id: int,
@@ -108,11 +112,11 @@ def decide(
 
     `denied` has the topics to which the producer may not write.
     """
-    refused = _refused(services, version, partitions, denied)
+    refused = _refused(metadata, version, partitions, denied)
     if refused:
         # One refused partition fails all: the others are not attempted.
         return Deferred.of({partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions})
-    coordinator = services.transactions
+    coordinator = coordinators.transactions
     if verify_only:
         try:
             return Deferred.of(coordinator.verify(transactional_id, producer_id, producer_epoch, partitions))
@@ -124,10 +128,10 @@ def decide(
 
 
 def _refused(
-    services: Services, version: int, partitions: Iterable[TopicPartition], denied: frozenset[str]
+    metadata: MetadataCache, version: int, partitions: Iterable[TopicPartition], denied: frozenset[str]
 ) -> dict[TopicPartition, ErrorCode]:
     """Return the errors of refused partitions: unknown ones and, for producers, those of internal and of denied topics."""
-    topics = services.metadata.image.topics
+    topics = metadata.image.topics
     refused: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
         if version < _FROM_BROKERS and (partition.topic in INTERNAL_TOPICS or partition.topic in denied):

@@ -18,8 +18,8 @@ from odradek.protocol.messages.describe_producers import DescribeProducersReques
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
-    from odradek.server.requests.long_answers import Entries
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
     from odradek.storage.producer_state import ProducerEntry
 
 Partition = DescribeProducersResponse.PartitionResponse
@@ -28,7 +28,7 @@ Producer = DescribeProducersResponse.ProducerState
 _DENIED = "Topic authorization failed."
 
 
-def handle(context: RequestContext, request: DescribeProducersRequest, services: Services) -> Entries[DescribeProducersResponse]:
+def handle(context: RequestContext, request: DescribeProducersRequest, broker: BrokerParts) -> Entries[DescribeProducersResponse]:
     repeats = Repeats()
     for topic in request.topics:
         asked = [index for index in topic.partition_indexes if repeats.answered((topic.name, index))]
@@ -37,26 +37,26 @@ def handle(context: RequestContext, request: DescribeProducersRequest, services:
         # Build each partition in a separate loop iteration, since a partition may have a hundred thousand producers.
         partitions: list[Partition] = []
         for index in asked:
-            partitions += _partitions(context, services, topic.name, [index])
+            partitions += _partitions(context, broker, topic.name, [index])
             yield None
         yield DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions)
     return DescribeProducersResponse()
 
 
-def _partitions(context: RequestContext, services: Services, topic: str, indexes: list[int]) -> list[Partition]:
+def _partitions(context: RequestContext, broker: BrokerParts, topic: str, indexes: list[int]) -> list[Partition]:
     code, why = ErrorCode.INVALID_TOPIC_EXCEPTION, topic_name_error(topic)
     if why is None and not context.allows(DESCRIBE_PRODUCERS, topic):
         return [Partition(partition_index=index, error_code=DESCRIBE_PRODUCERS.error, error_message=_DENIED) for index in indexes]
-    if why is None and topic not in services.metadata.image.topics.by_name:
+    if why is None and topic not in context.services.metadata.image.topics.by_name:
         code, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic!r} does not exist"
     if why is not None:
         return [Partition(partition_index=index, error_code=code, error_message=why) for index in indexes]
-    return [_partition(services, TopicPartition(topic, index)) for index in indexes]
+    return [_partition(broker, TopicPartition(topic, index)) for index in indexes]
 
 
-def _partition(services: Services, topic_partition: TopicPartition) -> Partition:
+def _partition(broker: BrokerParts, topic_partition: TopicPartition) -> Partition:
     try:
-        log = services.replica_manager.partition(topic_partition).local_log(-1, leader_only=False)
+        log = broker.replica_manager.partition(topic_partition).local_log(-1, leader_only=False)
     except KafkaError as error:
         return Partition(partition_index=topic_partition.partition, error_code=error.code)
     producers = [_producer(entry) for entry in log.producer_state.producers.values()]

@@ -15,17 +15,17 @@ from odradek.protocol.messages.describe_transactions import DescribeTransactions
 if TYPE_CHECKING:
     from odradek.coordinator.transaction.state import Transaction
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
-    from odradek.server.requests.long_answers import Entries
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import BrokerParts
 
 State = DescribeTransactionsResponse.TransactionState
 
 
-def handle(context: RequestContext, request: DescribeTransactionsRequest, services: Services) -> Entries[DescribeTransactionsResponse]:
+def handle(context: RequestContext, request: DescribeTransactionsRequest, broker: BrokerParts) -> Entries[DescribeTransactionsResponse]:
     for transactional_id in answered(request.transactional_ids):
         try:
             context.require(DESCRIBE_TRANSACTION, transactional_id)
-            state = _state(services.transactions.describe(transactional_id))
+            state = _state(broker.transactions.describe(transactional_id))
             denied = context.denied(DESCRIBE_TRANSACTION_TOPIC, [topic.topic for topic in state.topics])
             state.topics = [topic for topic in state.topics if topic.topic not in denied]
         except KafkaError as error:

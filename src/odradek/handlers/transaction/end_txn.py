@@ -15,15 +15,15 @@ from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 _FENCED_SINCE = 2
 _BUMPING_SINCE = 5
 
 
-def handle(context: RequestContext, request: EndTxnRequest, services: Services) -> Deferred[EndTxnResponse]:
+def handle(context: RequestContext, request: EndTxnRequest, broker: BrokerParts) -> Deferred[EndTxnResponse]:
     context.require(END_TRANSACTION, request.transactional_id)
-    ended = services.transactions.end(
+    ended = broker.transactions.end(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

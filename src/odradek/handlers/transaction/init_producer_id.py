@@ -18,7 +18,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, In
 if TYPE_CHECKING:
     from odradek.coordinator.transaction.state import Transaction
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -28,7 +28,7 @@ _FENCED_SINCE = 4
 
 
 def handle(
-    context: RequestContext, request: InitProducerIdRequest, services: Services
+    context: RequestContext, request: InitProducerIdRequest, broker: BrokerParts
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
     if request.transactional_id is not None:
         context.require(INIT_TRANSACTION, request.transactional_id)
@@ -40,12 +40,12 @@ def handle(
         return _error(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         # Without a transactional id there is no state to continue, so a producer that names its old id gets a new one too.
-        return services.producer_ids.next_id().then(
+        return broker.producer_ids.next_id().then(
             lambda producer_id: InitProducerIdResponse(producer_id=producer_id, producer_epoch=0), _not_allocated
         )
     expected = None if request.producer_id == NO_PRODUCER_ID else (request.producer_id, request.producer_epoch)
     version = context.api_version
-    decided = services.transactions.initialize(
+    decided = broker.transactions.initialize(
         request.transactional_id,
         request.transaction_timeout_ms,
         expected,

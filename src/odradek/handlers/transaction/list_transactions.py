@@ -16,7 +16,7 @@ from odradek.security.resources import Operation
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts
 
 
 _SHOWN_TO = tuple(
@@ -26,8 +26,8 @@ _SHOWN_TO = tuple(
 """Checks of which a client needs only one to see an id."""
 
 
-def handle(context: RequestContext, request: ListTransactionsRequest, services: Services) -> ListTransactionsResponse:
-    found = services.transactions.all()
+def handle(context: RequestContext, request: ListTransactionsRequest, broker: BrokerParts) -> ListTransactionsResponse:
+    found = broker.transactions.all()
     unknown = [label for label in request.state_filters if label not in STATE_OF_LABEL]
     states = {STATE_OF_LABEL[label] for label in request.state_filters if label in STATE_OF_LABEL}
     producers = set(request.producer_id_filters)
@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: ListTransactionsRequest, services: 
             matches = compile_pattern(request.transactional_id_pattern)
         except KafkaError:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    now_ms = services.clock.time_ms()
+    now_ms = context.services.clock.time_ms()
 
     def wanted(transaction: Transaction) -> bool:
         if transaction.state is TransactionState.DEAD:

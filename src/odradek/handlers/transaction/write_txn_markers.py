@@ -20,8 +20,9 @@ from odradek.storage.append import AppendOrigin
 
 if TYPE_CHECKING:
     from odradek.handlers.context import RequestContext
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import BrokerParts, Coordinators
     from odradek.replication.delayed_produce import Appends
+    from odradek.replication.replica_manager import ReplicaManager
 
 
 class Ending(NamedTuple):
@@ -41,7 +42,7 @@ _NOT_READY = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINAT
 
 
 def handle(
-    context: RequestContext, request: WriteTxnMarkersRequest, services: Services
+    context: RequestContext, request: WriteTxnMarkersRequest, broker: BrokerParts
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
     if not context.allows(WRITE_MARKERS_AS_ADMIN):
         context.require(WRITE_MARKERS_AS_BROKER)
@@ -65,52 +66,54 @@ def handle(
         ending = Ending(
             marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result, marker.transaction_version
         )
-        for written in write(services, ending, named):
+        for written in write(broker.replica_manager, broker.coordinators, ending, named):
             left += 1
             written.add_callback(lambda done, index=index: note(index, done.result()))  # type: ignore[misc]
     finish()
     return result
 
 
-def write(services: Services, ending: Ending, partitions: Iterable[TopicPartition]) -> list[Deferred[Codes]]:
+def write(
+    manager: ReplicaManager, coordinators: Coordinators, ending: Ending, partitions: Iterable[TopicPartition]
+) -> list[Deferred[Codes]]:
     """Append one marker to partitions that this broker leads. The Deferreds give an error code for each partition, and never fail."""
     if ending.producer_id < 0 or ending.producer_epoch < 0 or ending.version < 0:
         return [Deferred.of(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))]
     offsets: list[TopicPartition] = []
     data: list[TopicPartition] = []
     unknown: dict[TopicPartition, ErrorCode] = {}
-    hosted = services.replica_manager.partitions.by_name
+    hosted = manager.partitions.by_name
     for partition in partitions:
         if partition not in hosted:
             unknown[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
             (offsets if partition.topic == GROUP_METADATA_TOPIC else data).append(partition)
-    written = [_end_in_group(services, ending, partition) for partition in offsets]
+    written = [_end_in_group(coordinators, ending, partition) for partition in offsets]
     if data:
-        written.append(_append(services, ending, data))
+        written.append(_append(manager, ending, data))
     if unknown:
         written.append(Deferred.of(unknown))
     return written
 
 
-def _append(services: Services, ending: Ending, partitions: list[TopicPartition]) -> Deferred[Codes]:
+def _append(manager: ReplicaManager, ending: Ending, partitions: list[TopicPartition]) -> Deferred[Codes]:
     batch = memoryview(
         marker_batch(
             ending.producer_id,
             ending.producer_epoch,
             ending.coordinator_epoch,
             committed=ending.committed,
-            now_ms=services.clock.time_ms(),
+            now_ms=manager.clock.time_ms(),
         )
     )
 
     def codes(appends: Appends) -> Codes:
         return {append.topic_partition: append.error for append in appends}
 
-    answer = services.replica_manager.appender.append(
+    answer = manager.appender.append(
         [(partition, batch) for partition in partitions],
         required_acks=-1,
-        timeout_ms=services.config[REQUEST_TIMEOUT_MS],
+        timeout_ms=manager.config[REQUEST_TIMEOUT_MS],
         origin=AppendOrigin.COORDINATOR,
         internal_topics_allowed=True,
         transaction_version=ending.version,
@@ -118,14 +121,14 @@ def _append(services: Services, ending: Ending, partitions: list[TopicPartition]
     return answer.then(codes) if isinstance(answer, Deferred) else Deferred.of(codes(answer))
 
 
-def _end_in_group(services: Services, ending: Ending, partition: TopicPartition) -> Deferred[Codes]:
+def _end_in_group(coordinators: Coordinators, ending: Ending, partition: TopicPartition) -> Deferred[Codes]:
     """Write the marker through the coordinator of the offsets partition, which then commits or drops the pending offsets."""
 
     def failed(error: BaseException) -> Codes:
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
         return {partition: ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code}
 
-    ended = services.groups.runtime.end_transaction(
+    ended = coordinators.groups.runtime.end_transaction(
         partition,
         ending.producer_id,
         ending.producer_epoch,

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from odradek.protocol.schema import Message
     from odradek.server.cluster.channel import InterBrokerChannel
     from odradek.server.cluster.registration import AdvertisedListener
-    from odradek.server.requests.listeners import Listeners
     from odradek.server.start.node import Node
 
 logger = logging.getLogger(__name__)
@@ -133,13 +132,13 @@ class RegisterController(Step[None]):
 
     name = "controller_registration"
 
-    def __init__(self, node: Node, kraft: KRaftNode, listeners: Listeners, channel: InterBrokerChannel) -> None:
+    def __init__(self, node: Node, kraft: KRaftNode, listeners: list[AdvertisedListener], channel: InterBrokerChannel) -> None:
         config = node.config
         self._kraft = kraft
         self._registrar = ControllerRegistrar(
             config.node_id,
             new_incarnation_id(kraft.image, node.random),
-            listeners.reached_at(config.advertised_controller_listeners),
+            listeners,
             channel,
             node.clock,
             node.random,

@@ -35,14 +35,16 @@ if TYPE_CHECKING:
     from odradek.coordinator.group.service import GroupCoordinator
     from odradek.coordinator.partition_log import RunJob
     from odradek.coordinator.transaction.markers import Send
-    from odradek.coordinator.transaction.service import TransactionCoordinator
-    from odradek.handlers.services import Services
+    from odradek.coordinator.transaction.service import ProducerIds, TransactionCoordinator
+    from odradek.handlers.services import Channel, Services
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
     from odradek.metadata.topics_delta import PartitionInfo
     from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+    from odradek.replication.replica_manager import ReplicaManager
     from odradek.replication.transaction_verifier import ChannelVerifier
     from odradek.replication.verification import Again, Support
+    from odradek.server.cluster.transactions_here import TransactionsHere
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -61,8 +63,18 @@ class _Runtime(Protocol):
 class Coordinators:
     """Coordinators of one broker; a listener to leadership (`MetadataChanges.on_leadership`) and a part of `BrokerPublisher`."""
 
-    def __init__(self, services: Services, run_job: RunJob) -> None:
+    def __init__(
+        self,
+        services: Services,
+        replica_manager: ReplicaManager,
+        producer_ids: ProducerIds,
+        channel: Channel,
+        run_job: RunJob,
+    ) -> None:
         self._services = services
+        self._replica_manager = replica_manager
+        self._producer_ids = producer_ids
+        self._channel = channel
         self._run_job = run_job
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
@@ -91,7 +103,7 @@ class Coordinators:
     def groups(self) -> GroupCoordinator:
         """Coordinator of groups, made on first use; after `close` it answers NOT_COORDINATOR."""
         if self._groups is None:
-            self._groups = _new_group_coordinator(self._services, self._run_job)
+            self._groups = _new_group_coordinator(self._services, self._replica_manager, self._run_job)
             if self._closed:
                 self._groups.close()
         return self._groups
@@ -100,7 +112,9 @@ class Coordinators:
     def transactions(self) -> TransactionCoordinator:
         """Coordinator of transactions, made on first use; after `close` it answers NOT_COORDINATOR."""
         if self._transactions is None:
-            self._transactions = _new_transaction_coordinator(self._services, self._run_job, self._iteration_clock)
+            self._transactions = _new_transaction_coordinator(
+                self._services, self._replica_manager, self._producer_ids, self._channel, self._here(), self._run_job, self._iteration_clock
+            )
             if self._closed:
                 self._transactions.close()
         return self._transactions
@@ -116,8 +130,13 @@ class Coordinators:
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
         """Ask the transaction's coordinator, on any broker (`replication.verification.TransactionVerifier`)."""
         if self._verifier is None:
-            self._verifier = _new_verifier(self._services, self._iteration_clock)
+            self._verifier = _new_verifier(self._services, self._channel, self._here(), self._iteration_clock)
         return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support, again)
+
+    def _here(self) -> TransactionsHere:
+        from odradek.server.cluster.transactions_here import TransactionsHere
+
+        return TransactionsHere(self._services.node_id, self._services.metadata, self._replica_manager, self)
 
     def _made(self, topic: str, *, make: bool) -> _Runtime | None:
         """Return the runtime of the coordinator whose state is in the topic; None for other topics, and without `make` for a missing
@@ -189,7 +208,7 @@ class Coordinators:
         self._arrived(list(self._awaited))
 
 
-def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordinator:
+def _new_group_coordinator(services: Services, replica_manager: ReplicaManager, run_job: RunJob) -> GroupCoordinator:
     from odradek.base.ids import random_uuid
     from odradek.coordinator.context import RuntimeOptions
     from odradek.coordinator.group.memory import MemberMemory
@@ -214,7 +233,7 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
             load_buffer_bytes=config[OFFSETS_LOAD_BUFFER_SIZE],
             write_timeout_ms=config[OFFSETS_COMMIT_TIMEOUT_MS],
         ),
-        open_log=open_partition_log(services.replica_manager, run_job, runs=True),
+        open_log=open_partition_log(replica_manager, run_job, runs=True),
         new_shard=lambda partition, journal, timers: GroupShard(
             partition,
             journal,
@@ -232,7 +251,7 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
         settings,
         topic=GROUP_METADATA_TOPIC,
         partition_count=lambda: partition_count(services, GROUP_METADATA_TOPIC, OFFSETS_TOPIC_NUM_PARTITIONS),
-        verify=_offsets_verifier(services),
+        verify=_offsets_verifier(replica_manager),
     )
 
 
@@ -248,17 +267,24 @@ class _Leaders:
         return None if partition is None else partition.leader
 
 
-def _marker_send(services: Services) -> Send:
-    return lambda node, request: services.channel.send(node, request.API_KEY, request, 2)
+def _marker_send(channel: Channel) -> Send:
+    return lambda node, request: channel.send(node, request.API_KEY, request, 2)
 
 
-def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clock) -> TransactionCoordinator:
+def _new_transaction_coordinator(
+    services: Services,
+    replica_manager: ReplicaManager,
+    producer_ids: ProducerIds,
+    channel: Channel,
+    here: TransactionsHere,
+    run_job: RunJob,
+    clock: Clock,
+) -> TransactionCoordinator:
     from odradek.coordinator.context import RuntimeOptions
     from odradek.coordinator.partition_log import open_partition_log
     from odradek.coordinator.partitioning import partition_of
     from odradek.coordinator.transaction.markers import MarkerSender
     from odradek.coordinator.transaction.service import TransactionCoordinator, TransactionSettings
-    from odradek.server.cluster.transactions_here import TransactionsHere
 
     config = services.config
     return TransactionCoordinator(
@@ -273,9 +299,9 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
             expiration_ms=config[TRANSACTIONAL_ID_EXPIRATION_MS],
             two_phase_commit=config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE],
         ),
-        producer_ids=services.producer_ids,
-        markers=MarkerSender(clock, _Leaders(services), _marker_send(services), TransactionsHere(services)),
-        open_log=open_partition_log(services.replica_manager, run_job),
+        producer_ids=producer_ids,
+        markers=MarkerSender(clock, _Leaders(services), _marker_send(channel), here),
+        open_log=open_partition_log(replica_manager, run_job),
         image=lambda: services.metadata.image,
         server_version=lambda: services.metadata.image.features.levels.get("transaction.version", 0),
         partition_of=lambda transactional_id: partition_of(
@@ -284,10 +310,9 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
     )
 
 
-def _new_verifier(services: Services, clock: Clock) -> ChannelVerifier:
+def _new_verifier(services: Services, channel: Channel, here: TransactionsHere, clock: Clock) -> ChannelVerifier:
     from odradek.coordinator.partitioning import partition_of
     from odradek.replication.transaction_verifier import ChannelVerifier
-    from odradek.server.cluster.transactions_here import TransactionsHere
 
     def coordinator_of(transactional_id: str) -> int | None:
         topic = services.metadata.image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
@@ -297,11 +322,11 @@ def _new_verifier(services: Services, clock: Clock) -> ChannelVerifier:
     config = services.dynamic_config
     return ChannelVerifier(
         clock,
-        lambda node, request, version: services.channel.send(node, request.API_KEY, request, version),
+        lambda node, request, version: channel.send(node, request.API_KEY, request, version),
         coordinator_of,
         retry_ms=lambda: config[ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS],
         retry_max_ms=lambda: config[ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS],
-        here=TransactionsHere(services),
+        here=here,
     )
 
 
@@ -313,7 +338,7 @@ def partition_count(services: Services, topic: str, key: Key[int]) -> int:
     return services.config[key] if found is None else len(found.partitions)
 
 
-def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffsetCommitRequest, int], Deferred[object | None]]:
+def _offsets_verifier(replica_manager: ReplicaManager) -> Callable[[TopicPartition, TxnOffsetCommitRequest, int], Deferred[object | None]]:
     """Return a function that verifies offsets with the producer's transaction coordinator.
 
     The coordinator confirms that the offsets belong to the producer's transaction, as for records (KIP-890).
@@ -321,14 +346,14 @@ def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffset
     from odradek.base.errors import ErrorCode, KafkaError
     from odradek.replication.verification import support_of_offset_commit
 
-    appender = services.replica_manager.verified_appender
+    appender = replica_manager.verified_appender
 
     def verify(partition: TopicPartition, request: TxnOffsetCommitRequest, api_version: int) -> Deferred[object | None]:
         support = support_of_offset_commit(api_version)
         if not appender.verify and not support.adds:
             return Deferred.of(None)
         try:
-            log = services.replica_manager.partition(partition).local_log(-1, leader_only=True)
+            log = replica_manager.partition(partition).local_log(-1, leader_only=True)
             guard = log.start_verification(request.producer_id, -1, request.producer_epoch, bumps_epoch=support.adds)
         except KafkaError as error:
             return Deferred.failed(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.config.keys.cluster import CONTROLLER_SOCKET_TIMEOUT_MS
 from odradek.config.keys.network import CONNECTIONS_MAX_IDLE_MS, SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS, SOCKET_CONNECTION_SETUP_TIMEOUT_MS
@@ -17,47 +17,53 @@ from odradek.server.step import Step
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.sasl import NodeLogin
-    from odradek.handlers.services import Services
+    from odradek.controller.kraft.node import KRaftNode
+    from odradek.metadata.cache import MetadataCache
     from odradek.security.sasl.client import SaslClient
     from odradek.server.security.kerberos import KerberosLogin
     from odradek.server.start.node import Node
 
 
-class OpenChannel(Step[InterBrokerChannel]):
+class Links(NamedTuple):
+    """Ways to other nodes, and to the other role of this node."""
+
+    peers: Peers
+    """Connections; requests between roles use `channel`."""
+    channel: InterBrokerChannel
+    forwarder: Forwarder
+
+
+class OpenChannel(Step[Links]):
     """Step that makes the channel and the connections to other nodes. Its stop fails the requests that wait on them."""
 
     name = "dispatch"
 
     def __init__(self, node: Node) -> None:
         config, services = node.config, node.services
-        self._services = services
+        self._node = node
         logins = NodeLogins(config)
         dynamic = services.dynamic_config
         dynamic.subscribe((SASL_MECHANISM_INTER_BROKER_PROTOCOL,), lambda: logins.read(dynamic.current))
         name = f"node-{config.node_id}"
-        self._peers = Peers(node.clock, name, peer_settings(config), services.tls.towards, logins.client)
+        self._peers = Peers(node.clock, name, peer_settings(config), node.tls.towards, logins.client)
         listener = config.inter_broker_listener_name
         names = {CONTROLLER: config.controller_listener_names[0], BROKER: listener}
         self._channel = InterBrokerChannel(
             config.node_id,
             node.clock,
-            services.dispatcher,
+            node.dispatcher,
             listener_names=names,
-            principal=lambda scope: logins.principal(names[scope]) or services.tls.principal(names[scope]),
+            principal=lambda scope: logins.principal(names[scope]) or node.tls.principal(names[scope]),
             peers=self._peers,
-            broker=lambda broker_id: broker_address(services, broker_id, listener),
-            controller=lambda: controller_address(services),
+            broker=lambda broker_id: broker_address(services.metadata, broker_id, listener),
+            controller=lambda: controller_address(node.kraft, names[CONTROLLER]),
             controller_timeout_s=config[CONTROLLER_SOCKET_TIMEOUT_MS] / 1000,
         )
-        self._forwarder = Forwarder(self._channel, services.dispatcher)
 
-    async def start(self) -> InterBrokerChannel:
-        services = self._services
-        services.peers = self._peers
-        services.channel = self._channel
-        services.forwarder = self._forwarder
-        services.dispatcher.forward = self._forwarder.forward
-        return self._channel
+    async def start(self) -> Links:
+        links = self._node.links = Links(self._peers, self._channel, Forwarder(self._channel, self._node.dispatcher))
+        self._node.dispatcher.forward = links.forwarder.forward
+        return links
 
     async def stop(self) -> None:
         self._channel.close()
@@ -126,17 +132,14 @@ def peer_settings(config: BrokerConfig) -> PeerSettings:
     )
 
 
-def broker_address(services: Services, broker_id: int, listener: str) -> Address | None:
+def broker_address(metadata: MetadataCache, broker_id: int, listener: str) -> Address | None:
     """Return the address of a broker's listener in the metadata published to this node; None when the metadata does not contain it."""
-    broker = services.metadata.image.cluster.brokers.get(broker_id)
+    broker = metadata.image.cluster.brokers.get(broker_id)
     endpoint = None if broker is None else broker.endpoint(listener)
     return None if endpoint is None else Address(broker_id, endpoint.host, endpoint.port, listener)
 
 
-def controller_address(services: Services) -> Address | None:
+def controller_address(kraft: KRaftNode | None, listener: str) -> Address | None:
     """Return the address of the leader of the metadata quorum; None while this node knows no leader."""
-    kraft = services.kraft
-    endpoint = kraft.leader_endpoint()
-    if endpoint is None:
-        return None
-    return Address(kraft.leader_and_epoch.leader_id, endpoint.host, endpoint.port, services.config.controller_listener_names[0])
+    endpoint = None if kraft is None else kraft.leader_endpoint()
+    return None if kraft is None or endpoint is None else Address(kraft.leader_and_epoch.leader_id, endpoint.host, endpoint.port, listener)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from odradek.base.deferred import Deferred
 from odradek.base.notify import tell_each
 from odradek.config.without_effect import TopicWarnings
+from odradek.handlers.scopes import BROKER
+from odradek.handlers.services import BrokerParts
 from odradek.server.cluster.coordinators import Coordinators
 from odradek.server.cluster.producer_ids import ProducerIdManager
 from odradek.server.step import Step
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig, SettingsRead
     from odradek.consensus.messages import LeaderAndEpoch
     from odradek.controller.kraft.node import KRaftNode
+    from odradek.metadata.cache import MetadataCache
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import ConfigurationsImage, MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
-    from odradek.server.cluster.channel import InterBrokerChannel
-    from odradek.server.cluster.metadata_cache import MetadataCache
+    from odradek.server.cluster.internal_channel import Links
     from odradek.server.cluster.registration import BrokerRegistrar
     from odradek.server.start.node import Node
     from odradek.server.upkeep.replication_throttles import ReplicationThrottles
@@ -111,7 +113,7 @@ class BrokerPublisher:
         self._cache = cache
         self._log_manager = log_manager
         self._replica_manager = replica_manager
-        self._coordinators = coordinators
+        self.coordinators = coordinators
         self._on_published = on_published
         self._throttles = throttles
         self._warnings = TopicWarnings()
@@ -136,7 +138,7 @@ class BrokerPublisher:
             (
                 lambda: self._apply_configs(image, before),
                 lambda: self._count_errors(self._replica_manager.changes.apply(delta, image)),
-                lambda: self._coordinators.publish(delta, image),
+                lambda: self.coordinators.publish(delta, image),
                 lambda: self._on_published(image),
             )
         )
@@ -170,16 +172,30 @@ class FollowMetadata(Step[BrokerPublisher]):
         kraft: KRaftNode,
         log_manager: LogManager,
         replica_manager: ReplicaManager,
-        channel: InterBrokerChannel,
+        links: Links,
         registrar: BrokerRegistrar,
+        throttles: ReplicationThrottles,
     ) -> None:
         services = node.services
         self._kraft = kraft
         self._preparing: Deferred[None] | None = None
-        self._coordinators = services.coordinators = Coordinators(services, node.jobs.run)
+        producer_ids = ProducerIdManager(links.channel, node.config.node_id, lambda: registrar.broker_epoch)
+        coordinators = Coordinators(services, replica_manager, producer_ids, links.channel, node.jobs.run)
+        self._coordinators = node.coordinators = coordinators
         replica_manager.changes.on_leadership.append(self._coordinators.leadership_changed)
         replica_manager.verified_appender.verifier = self._coordinators
-        services.producer_ids = ProducerIdManager(channel, node.config.node_id, lambda: registrar.broker_epoch)
+        node.dispatcher.serve(
+            BROKER,
+            BrokerParts(
+                kraft=kraft,
+                log_manager=log_manager,
+                replica_manager=replica_manager,
+                coordinators=coordinators,
+                producer_ids=producer_ids,
+                channel=links.channel,
+                forwarder=links.forwarder,
+            ),
+        )
         self._publisher = BrokerPublisher(
             services.dynamic_config,
             services.metadata,
@@ -188,7 +204,7 @@ class FollowMetadata(Step[BrokerPublisher]):
             self._coordinators,
             registrar.metadata_changed,
             node.clock,
-            services.replication_throttles,
+            throttles,
             kraft.loader.count_apply_errors,
             node.jobs.apart,
         )

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
     from odradek.protocol.messages.broker_registration import BrokerRegistrationResponse
     from odradek.protocol.schema import Message
-    from odradek.server.requests.listeners import Listeners
     from odradek.server.start.identity import NodeIdentity
     from odradek.server.start.node import Node
     from odradek.server.upkeep.log_directories import LogDirectories
@@ -402,7 +401,7 @@ def new_registrar(
     node: Node,
     identity: NodeIdentity,
     directories: LogDirectories,
-    listeners: Listeners,
+    listeners: list[AdvertisedListener],
     channel: InterBrokerChannel,
     kraft: KRaftNode,
 ) -> BrokerRegistrar:
@@ -413,7 +412,7 @@ def new_registrar(
             config.node_id,
             identity.cluster_id,
             new_incarnation_id(kraft.image, node.random),
-            listeners.reached_at(config.advertised_listeners),
+            listeners,
             config.rack,
             directories.online_ids,
             directories.log_manager.previous_broker_epoch,

@@ -11,7 +11,8 @@ from odradek.server.cluster.channel import InterBrokerChannel
 from odradek.server.cluster.internal_channel import broker_address
 
 if TYPE_CHECKING:
-    from odradek.handlers.services import Services
+    from odradek.metadata.cache import MetadataCache
+    from odradek.network.peers import Peers
     from odradek.protocol.messages.alter_partition import AlterPartitionResponse
     from odradek.protocol.schema import Message
     from odradek.replication.alter_partition import SendAlterPartition
@@ -30,16 +31,16 @@ def alter_partition_sender(channel: InterBrokerChannel) -> SendAlterPartition:
     return send
 
 
-def fetch_sender(services: Services, listener: str) -> SendToBroker:
+def fetch_sender(peers: Peers, metadata: MetadataCache, listener: str) -> SendToBroker:
     """Return the fetchers' sender to leaders, at the address of `listener` in the metadata at the time of the request.
 
     The Deferred fails with KafkaError BROKER_NOT_AVAILABLE when the metadata has no such broker.
     """
 
     def send(broker_id: int, purpose: str, request: Message, *, at_least: int, at_most: int | None, timeout_s: float) -> Deferred[Message]:
-        address = broker_address(services, broker_id, listener)
+        address = broker_address(metadata, broker_id, listener)
         if address is None:
             return Deferred.failed(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not in the metadata"))
-        return services.peers.send(address, purpose, request, at_least=at_least, at_most=at_most, timeout_s=timeout_s)
+        return peers.send(address, purpose, request, at_least=at_least, at_most=at_most, timeout_s=timeout_s)
 
     return send

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
@@ -18,7 +19,9 @@ from odradek.handlers.transaction.write_txn_markers import Ending, write
 
 if TYPE_CHECKING:
     from odradek.coordinator.transaction.state import Transaction
-    from odradek.handlers.services import Services
+    from odradek.handlers.services import Coordinators
+    from odradek.metadata.cache import MetadataCache
+    from odradek.replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
@@ -34,16 +37,17 @@ class TransactionsHere:
     Unexpected errors are logged, and answered with UNKNOWN_SERVER_ERROR for each partition.
     """
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self.node_id = services.node_id
+    def __init__(self, node_id: int, metadata: MetadataCache, replica_manager: ReplicaManager, coordinators: Coordinators) -> None:
+        self.node_id = node_id
+        self._decide = partial(decide, metadata, coordinators, _ADD_PARTITIONS_VERSION)
+        self._write = partial(write, replica_manager, coordinators)
 
     def ask(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], *, verify_only: bool
     ) -> Deferred[Codes | ErrorCode]:
         """See `CoordinatorHere`."""
         try:
-            return decide(self._services, _ADD_PARTITIONS_VERSION, transactional_id, producer_id, producer_epoch, verify_only, partitions)
+            return self._decide(transactional_id, producer_id, producer_epoch, verify_only, partitions)
         except Exception:
             logger.exception("the coordinator of %r failed", transactional_id)
             return Deferred.of(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -60,7 +64,7 @@ class TransactionsHere:
             transaction.client_version,
         )
         try:
-            return write(self._services, ending, partitions)
+            return self._write(ending, partitions)
         except Exception:
             logger.exception("the markers of %r could not be written", transaction.transactional_id)
             return [Deferred.of(dict.fromkeys(partitions, ErrorCode.UNKNOWN_SERVER_ERROR))]

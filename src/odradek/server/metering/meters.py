@@ -41,31 +41,31 @@ class Meters:
         self._looking: asyncio.Task[None] | None = None
 
         if node.config.is_broker:
-            add_traffic(registry, lambda: getattr(getattr(services, "replica_manager", None), "traffic", None))
-        RequestSource(services.dispatcher.requests, clock).add_to(registry)
+            add_traffic(registry, lambda: None if node.replica_manager is None else node.replica_manager.traffic)
+        RequestSource(node.dispatcher.requests, clock).add_to(registry)
         self._idleness = Idleness(clock)
         add_network(registry, acceptor, self._idleness)
         if node.config.is_broker:
-            ReplicaSource(lambda: getattr(services, "replica_manager", None), clock).add_to(registry)
+            ReplicaSource(lambda: node.replica_manager, clock).add_to(registry)
             add_fetchers(registry, self._fetchers)
             add_logs(
                 registry,
-                lambda: getattr(services, "log_manager", None),
-                lambda: getattr(services, "replica_manager", None),
-                lambda: getattr(services, "recovery", {}),
+                lambda: node.log_manager,
+                lambda: node.replica_manager,
+                lambda: node.recovery,
                 clock,
             )
-            add_waits(registry, lambda: getattr(services, "replica_manager", None), lambda: getattr(services, "coordinators", None), clock)
-            add_groups(registry, lambda: getattr(services, "coordinators", None), clock)
+            add_waits(registry, lambda: node.replica_manager, lambda: node.coordinators, clock)
+            add_groups(registry, lambda: node.coordinators, clock)
             add_state(registry, node.states, services)
-            add_forwarding(registry, services, clock)
-            add_quotas(registry, services)
-            add_clients(registry, lambda: services.telemetry)
+            add_forwarding(registry, lambda: None if node.links is None else node.links.forwarder, clock)
+            add_quotas(registry)
+            add_clients(registry, node.telemetry)
         add_process(registry, clock)
         registry.add("odradek:type=Exporter,name=ScrapesRefused", lambda: [((), (), self.exporter.refused)])
 
     def _fetchers(self) -> ReplicaFetchers | None:
-        manager = getattr(self._node.services, "replica_manager", None)
+        manager = self._node.replica_manager
         found = None if manager is None else manager.changes.fetchers
         from odradek.replication.fetchers import ReplicaFetchers
 

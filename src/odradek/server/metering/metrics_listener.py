@@ -30,7 +30,7 @@ class ServeMetrics(Step["Meters | None"]):
         from odradek.server.metering.meters import Meters
 
         host, port = address
-        self._meters = self._node.services.meters = Meters(self._node, self._acceptor)
+        self._meters = self._node.meters = Meters(self._node, self._acceptor)
         try:
             await self._meters.start(host, port)
         except OSError as error:

@@ -38,12 +38,11 @@ def add_process(registry: Registry, clock: Clock) -> None:
     add("MaxFiles", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def add_clients(registry: Registry, telemetry: Callable[[], ClientTelemetry | None]) -> None:
+def add_clients(registry: Registry, own: ClientTelemetry | None) -> None:
     """Register client-metrics; they have no values unless clients are asked for metrics."""
 
     def add(name: str, of: Callable[[Telemetry], int]) -> None:
         def read() -> Iterator[Series]:
-            own = telemetry()
             if own is not None:
                 yield (), (), of(own.telemetry)
 
@@ -72,7 +71,7 @@ def _disk(field: str) -> Callable[[], Iterator[Series]]:
 def add_state(registry: Registry, states: BrokerStateMachine, services: Services) -> None:
     """Register BrokerState and the other metrics of KafkaServer."""
     server = "kafka.server:type=KafkaServer,name="
-    registry.add(server + "ClusterId", lambda: [((), (), getattr(services, "cluster_id", ""))])
+    registry.add(server + "ClusterId", lambda: [((), (), services.cluster_id)])
     registry.add(server + "linux-disk-read-bytes", _disk("read_bytes:"))
     registry.add(server + "linux-disk-write-bytes", _disk("write_bytes:"))
     registry.add(server + "BrokerState", lambda: [((), (), int(states.state))])

@@ -12,7 +12,6 @@ from odradek.metrics.traffic import FIELDS, TOPIC_FIELDS
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
-    from odradek.handlers.services import Services
     from odradek.metrics.histogram import Distribution
     from odradek.metrics.registry import Registry, Series
     from odradek.metrics.requests import Requests
@@ -55,13 +54,13 @@ def _total(traffic: Traffic, field: str) -> int:
     return value
 
 
-def add_forwarding(registry: Registry, services: Services, clock: Clock) -> None:
+def add_forwarding(registry: Registry, forwarder: Callable[[], Forwarder | None], clock: Clock) -> None:
     """Register ForwardingManager: requests forwarded to the active controller."""
 
     def add(name: str, of: Callable[[Forwarder], float]) -> None:
         def read() -> Iterator[Series]:
-            forwarder: Forwarder | None = getattr(services, "forwarder", None)
-            yield (), (), 0 if forwarder is None else of(forwarder)
+            made = forwarder()
+            yield (), (), 0 if made is None else of(made)
 
         registry.add(f"kafka.server:type=ForwardingManager.{name}", read)
 
@@ -75,21 +74,10 @@ def add_forwarding(registry: Registry, services: Services, clock: Clock) -> None
         add(f"RemoteTimeMs.{which}", remote(share))
 
 
-def add_quotas(registry: Registry, services: Services) -> None:
-    """Register the metrics of quotas; they have no values while there are no quotas."""
-
-    def add(type_: str, attribute: str) -> None:
-        def read() -> Iterator[Series]:
-            if services.quota_series is None:
-                return
-            for user, client_id, value in services.quota_series(type_, attribute):
-                tags = [(key, name) for key, name in (("user", user), ("client-id", client_id)) if name]
-                yield tuple(key for key, _ in tags), tuple(name for _, name in tags), value
-
-        registry.add(f"kafka.server:type={type_}.{attribute}", read)
-
+def add_quotas(registry: Registry) -> None:
+    """Register the metrics of quotas, which have no values yet."""
     for metric in QUOTAS:
-        add(metric.type, metric.name)
+        registry.add(metric.key, lambda: ())
 
 
 class RequestSource:

@@ -14,14 +14,14 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.access import declared, required
 from odradek.handlers.context import RequestContext
 from odradek.handlers.scopes import BROKER, CONTROLLER, LOOPBACK
-from odradek.handlers.table import APIS, Api
+from odradek.handlers.table import APIS, Api, ApiRange
 from odradek.metrics.requests import Requests
 from odradek.network.inbound import NotYetError
 from odradek.protocol.api_keys import API_INFO, ApiKey
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.core.result import ControllerResult
     from odradek.handlers.access import Check
-    from odradek.handlers.services import Services
+    from odradek.handlers.entries import Entries
+    from odradek.handlers.services import ControllerParts, Parts, Services
     from odradek.metrics.requests import Measured
     from odradek.network.chunks import Answer, Chunk
     from odradek.network.connection import Connection
     from odradek.security.resources import Operation as AclOperation
     from odradek.security.resources import ResourceType
     from odradek.server.metering.measuring import CountErrors
-    from odradek.server.requests.long_answers import Entries
     from odradek.server.requests.throttling import Throttling
 
-    HandlerFunction = Callable[[RequestContext, Message, Services], Message | Deferred[Any] | Entries[Any] | None]
+    HandlerFunction = Callable[[RequestContext, Message, Any], Message | Deferred[Any] | Entries[Any] | None]
     Operation = Callable[[ControllerContext, Message, int], ControllerResult[Message]]
     Forward = Callable[[RequestContext, memoryview | bytes, "Route", Message], Deferred[Sequence[Chunk] | None]]
 
@@ -87,14 +87,6 @@ _OF_BROKERS = frozenset(
 """Requests of the cluster's nodes to the controller: their responses do not wait for the publication of an image."""
 
 
-class ApiRange(NamedTuple):
-    """Entry of ApiVersions; versions are inclusive."""
-
-    api_key: int
-    min_version: int
-    max_version: int
-
-
 class Route:
     """Route of requests of one API on one listener scope.
 
@@ -111,6 +103,7 @@ class Route:
         "max_version",
         "measured",
         "min_version",
+        "parts",
         "request_class",
         "scope",
     )
@@ -125,6 +118,8 @@ class Route:
         self.decider = api.deciders[CONTROLLER if self.forward else scope]
         self.min_version = api.min_version
         self.max_version = max_version
+        self.parts: Parts | None = None
+        """Third argument of the handler; None before `Dispatcher.serve`."""
         self.function: HandlerFunction | None = None
         self.request_class: type[Message] | None = None
         self.error_response: Callable[[Message, KafkaError], Message] | None = None
@@ -151,10 +146,10 @@ class Route:
 def _with_access_checks(checks: Sequence[Check], function: HandlerFunction) -> HandlerFunction:
     """Return a handler that first makes the access checks that the API requires for the whole request."""
 
-    def handle(context: RequestContext, request: Message, services: Services) -> Message | Deferred[Any] | Entries[Any] | None:
+    def handle(context: RequestContext, request: Message, parts: Parts) -> Message | Deferred[Any] | Entries[Any] | None:
         for check in checks:
             context.require(check)
-        return function(context, request, services)
+        return function(context, request, parts)
 
     return handle
 
@@ -162,11 +157,11 @@ def _with_access_checks(checks: Sequence[Check], function: HandlerFunction) -> H
 def _on_active_controller(operation: Operation, *, shown: bool) -> HandlerFunction:
     """Return the handler of an API that the controller's core decides; `shown` as in `KRaftNode.submit`."""
 
-    def handle(context: RequestContext, request: Message, services: Services) -> Deferred[Message]:
+    def handle(context: RequestContext, request: Message, parts: ControllerParts) -> Deferred[Message]:
         version = context.api_version
         count = None if context.meter is None else context.meter.counter()
-        if services.authorizer is None and count is None:
-            return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__, shown=shown)
+        if context.services.authorizer is None and count is None:
+            return parts.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__, shown=shown)
 
         def allows(what: AclOperation, resource: ResourceType, name: str) -> bool:
             return context.allows(declared(context.listener_scope, context.api_key, what, resource), name)
@@ -175,7 +170,7 @@ def _on_active_controller(operation: Operation, *, shown: bool) -> HandlerFuncti
             with controller.on_behalf_of(allows, count):
                 return operation(controller, request, version)
 
-        return services.kraft.submit(operate, operation.__name__, shown=shown)
+        return parts.kraft.submit(operate, operation.__name__, shown=shown)
 
     return handle
 
@@ -213,7 +208,6 @@ class Dispatcher:
         self.slow = SlowRequests()
         self.long_answers = LongAnswers(services.clock)
         self._routes: dict[str, dict[int, Route]] = {}
-        services.api_ranges = {}
         for scope in (BROKER, CONTROLLER):
             self._routes[scope], services.api_ranges[scope] = build_routes(
                 scope, unstable=unstable_versions, requests=self.requests, optional=services.telemetry is not None
@@ -227,6 +221,11 @@ class Dispatcher:
     def routes(self) -> list[Route]:
         """Routes of all listener scopes."""
         return [route for routes in self._routes.values() for route in routes.values()]
+
+    def serve(self, scope: str, parts: Parts) -> None:
+        """Give the handlers of a listener scope the parts that they need; called before the scope's listeners are served."""
+        for route in self._routes[scope].values():
+            route.parts = parts
 
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         header, offset = decode_request_header(frame)
@@ -346,7 +345,7 @@ class Dispatcher:
     def _serve(self, context: RequestContext, route: Route, request: Message, size: int) -> Answer:
         assert route.function is not None
         try:
-            result = route.function(context, request, self._services)
+            result = route.function(context, request, route.parts)
         except ProtocolError:
             raise
         except Exception as error:

@@ -76,7 +76,7 @@ class DynamicListeners:
         if set(old.controller_listeners) != set(new.controller_listeners):
             raise ConfigError("listeners: listeners of the controller cannot change while the node runs")
         for name in after.keys() - before.keys():
-            self._node.services.tls.try_serving(new, name)
+            self._node.tls.try_serving(new, name)
 
     # -- application of changes -------------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class DynamicListeners:
         logger.info("listener %s is open", endpoint)
 
     async def _tls(self, listener: str) -> TlsServing | None:
-        tls, node = self._node.services.tls, self._node
+        tls, node = self._node.tls, self._node
         while True:
             config = self._config.current
             made = await node.jobs.apart(partial(tls.read, config, listener))

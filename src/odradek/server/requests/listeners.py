@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.config.keys.cluster import CONTROLLED_SHUTDOWN_ENABLE, CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS, UNSTABLE_API_VERSIONS_ENABLE
+from odradek.config.keys.cluster import CONTROLLED_SHUTDOWN_ENABLE, CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS
 from odradek.config.keys.network import CONNECTION_FAILED_AUTHENTICATION_DELAY_MS, SOCKET_LISTEN_BACKLOG_SIZE, SOCKET_REQUEST_MAX_BYTES
-from odradek.config.keys.observability import TELEMETRY_MAX_BYTES
 from odradek.config.keys.odradek_only import BROKER_SESSION_DISCONNECT_TIMEOUT_MS, ODRADEK_LOG_SLOW_REQUEST_MS
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.controller.core.brokers import fence_broker
@@ -24,7 +23,6 @@ from odradek.server.cluster.internal_channel import broker_address
 from odradek.server.cluster.lifecycle import BrokerState
 from odradek.server.cluster.registration import AdvertisedListener
 from odradek.server.requests.connection_rates import ConnectionLimits
-from odradek.server.requests.dispatch import Dispatcher
 from odradek.server.requests.dynamic_listeners import DynamicListeners
 from odradek.server.step import Step
 from odradek.server.upkeep.reconfiguration import ConnectionCounts, acceptor_limits
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from odradek.config.sasl import ListenerSasl
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.kraft.node import KRaftNode
+    from odradek.handlers.services import ControllerParts
     from odradek.network.inbound import FrameHandler
     from odradek.server.cluster.registration import BrokerRegistrar
     from odradek.server.security.authentication import SaslFrames
@@ -50,12 +49,12 @@ _LOOK_S = 1.0
 
 
 class Listeners:
-    """Bound listeners, and their acceptor."""
+    """Bound listeners (`Node.bound_listeners`), their acceptor and its limits."""
 
-    def __init__(self, acceptor: Acceptor) -> None:
+    def __init__(self, acceptor: Acceptor, bound: list[BoundListener], limits: ConnectionLimits) -> None:
         self.acceptor = acceptor
-        self.bound: list[BoundListener] = []
-        """Bound listeners in the order of the configuration, followed by those added while the node runs."""
+        self.bound = bound
+        self.limits = limits
         self.dynamic: DynamicListeners
 
     def port(self, name: str) -> int:
@@ -94,30 +93,22 @@ class BindListeners(Step[Listeners]):
     def __init__(self, node: Node) -> None:
         config, services = node.config, node.services
         self._node = node
-        if (endpoint := config.client_telemetry) is not None and config.is_broker:
-            from odradek.server.metering.telemetry import ClientTelemetry
-
-            max_bytes = config[TELEMETRY_MAX_BYTES]
-            services.telemetry = ClientTelemetry(endpoint, max_bytes, config.node_id, node.clock, node.jobs)
-        services.dispatcher = Dispatcher(services, unstable_versions=config[UNSTABLE_API_VERSIONS_ENABLE])
         slow_ms = config[ODRADEK_LOG_SLOW_REQUEST_MS]
         if slow_ms >= 0:
-            services.dispatcher.slow.threshold_s = slow_ms / 1000
-        handler = services.dispatcher if node.wrap_dispatcher is None else node.wrap_dispatcher(services, services.dispatcher)
+            node.dispatcher.slow.threshold_s = slow_ms / 1000
+        handler = node.dispatcher if node.wrap_dispatcher is None else node.wrap_dispatcher(services, node.dispatcher)
         self._authentication = authentication(node, handler)
         backlog = config[SOCKET_LISTEN_BACKLOG_SIZE]
         acceptor = Acceptor(node.loop, node.clock, self._authentication or handler, acceptor_limits(config), backlog=backlog)
         if self._authentication is not None:
             acceptor.on_connect = self._authentication.connected
-        services.connection_limits = ConnectionLimits(services.dynamic_config, acceptor)
-        self.listeners = Listeners(acceptor)
-        services.bound_listeners = self.listeners.bound
+        self.listeners = Listeners(acceptor, node.bound_listeners, ConnectionLimits(services.dynamic_config, acceptor))
         self._counts = ConnectionCounts(services.dynamic_config, acceptor, node.jobs)
         self.listeners.dynamic = DynamicListeners(node, self)
 
     async def start(self) -> Listeners:
         config = self._node.config
-        self._node.services.tls.check()
+        self._node.tls.check()
         for looking in self._counts.resolve():
             await looking
         if self._authentication is not None:
@@ -125,7 +116,7 @@ class BindListeners(Step[Listeners]):
                 await loading
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
-            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port, self._node.services.tls.serving(endpoint.listener))
+            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port, self._node.tls.serving(endpoint.listener))
             self.listeners.bound.append(await self.listeners.acceptor.bind(listener))
         return self.listeners
 
@@ -145,7 +136,7 @@ class BindListeners(Step[Listeners]):
         """Forget the SASL and TLS state of a removed listener."""
         if self._authentication is not None:
             self._authentication.remove(listener)
-        self._node.services.tls.forget(listener)
+        self._node.tls.forget(listener)
 
     async def stop(self) -> None:
         await self.listeners.acceptor.close()
@@ -170,6 +161,7 @@ def sasl_frames(node: Node, handler: FrameHandler, listeners: dict[str, Listener
     return SaslFrames(
         handler,
         node.services,
+        node.dispatcher.refusal,
         node.jobs,
         listeners,
         request_size=node.config[SOCKET_REQUEST_MAX_BYTES],
@@ -185,10 +177,11 @@ class ServeControllers(Step[None]):
     name = "controller_listeners"
     stop_timeout_s = 30.0
 
-    def __init__(self, node: Node, listeners: Listeners, kraft: KRaftNode) -> None:
+    def __init__(self, node: Node, listeners: Listeners, parts: ControllerParts) -> None:
         self._node = node
         self._listeners = listeners
-        self._kraft = kraft
+        self._parts = parts
+        self._connections: HeartbeatConnections | None = None
         self._probes = Probes(node.loop)
 
     async def start(self) -> None:
@@ -198,7 +191,7 @@ class ServeControllers(Step[None]):
 
     def _watch_connections(self) -> None:
         """Fence brokers whose process is gone, unless broker.session.disconnect.timeout.ms is negative."""
-        node, kraft, services = self._node, self._kraft, self._node.services
+        node, kraft, metadata = self._node, self._parts.kraft, self._node.services.metadata
         grace_s = node.config[BROKER_SESSION_DISCONNECT_TIMEOUT_MS] / 1000
         if grace_s < 0:
             return
@@ -210,30 +203,30 @@ class ServeControllers(Step[None]):
             return kraft.submit(operation, "fenceDisconnectedBroker", shown=False)
 
         def nobody_listens(broker_id: int) -> Deferred[bool]:
-            address = broker_address(services, broker_id, node.config.inter_broker_listener_name)
+            address = broker_address(metadata, broker_id, node.config.inter_broker_listener_name)
             if address is None:
                 return Deferred.of(False)
             return self._probes.nobody_listens(address.host, address.port, _LOOK_S)
 
         def taken_over() -> None:
-            brokers = services.metadata.image.cluster.brokers.values()
+            brokers = metadata.image.cluster.brokers.values()
             others = [broker for broker in brokers if not broker.fenced and broker.broker_id != node.config.node_id]
             connections.taken_over((broker.broker_id, broker.epoch) for broker in others)
 
         connections = HeartbeatConnections(node.clock, fence, nobody_listens, grace_s, node.config.broker_heartbeat_interval_ms / 1000)
-        services.heartbeat_connections = connections
+        self._parts.heartbeat_connections = self._connections = connections
         self._listeners.acceptor.on_disconnect = connections.disconnected
         kraft.on_leader.append(lambda _: connections.forget())
         kraft.on_active.append(taken_over)
 
     async def stop(self) -> None:
-        if self._node.services.heartbeat_connections is not None:
-            self._node.services.heartbeat_connections.forget()
-            self._node.services.heartbeat_connections = None
+        if self._connections is not None:
+            self._connections.forget()
+            self._parts.heartbeat_connections = self._connections = None
         self._probes.close()
         # Every reachable controller has answered by the request timeout.
         patience_s = self._node.config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS] / 1000
-        left = asyncio.ensure_future(self._kraft.leave())
+        left = asyncio.ensure_future(self._parts.kraft.leave())
         done, _ = await asyncio.wait((left, self._node.hurried), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         left.cancel()
         if not done:
@@ -254,7 +247,7 @@ class ServeClients(Step[None]):
         self._registrar = registrar
 
     async def start(self) -> None:
-        telemetry, acceptor = self._node.services.telemetry, self._listeners.acceptor
+        telemetry, acceptor = self._node.telemetry, self._listeners.acceptor
         if telemetry is not None:
             self._kraft.add_publisher(telemetry)
             others = acceptor.on_disconnect
@@ -271,8 +264,8 @@ class ServeClients(Step[None]):
     async def stop(self) -> None:
         node = self._node
         await self._listeners.dynamic.stop()
-        if node.services.telemetry is not None:
-            node.services.telemetry.close()
+        if node.telemetry is not None:
+            node.telemetry.close()
         try:
             if node.config[CONTROLLED_SHUTDOWN_ENABLE] and node.states.state is BrokerState.RUNNING:
                 node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)

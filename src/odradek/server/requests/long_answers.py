@@ -3,7 +3,7 @@
 A handler whose work grows with the items in its request is a generator. The handler yields the structs of its response's array, in order,
 and returns the response without them:
 
-    def handle(context, request, services) -> Entries[DescribeGroupsResponse]:
+    def handle(context, request, broker) -> Entries[DescribeGroupsResponse]:
         for group_id in answered(request.groups):
             yield _described(group_id)
         return DescribeGroupsResponse()
@@ -26,10 +26,9 @@ The loop may serve other requests at each `yield`. A struct is encoded as soon a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
 from functools import partial
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
@@ -40,10 +39,7 @@ from odradek.server.requests.held_requests import HeldRequests
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.handlers.context import RequestContext
-
-M = TypeVar("M", bound=Message)
-Entries: TypeAlias = Generator[Struct | Deferred[Any] | None, None, M]
-"""Return type of a handler that makes its response in slices."""
+    from odradek.handlers.entries import Entries
 
 ITERATION_S: Final = 0.001
 ITERATION_BYTES: Final = 256 * 1024

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from odradek.handlers.services import Services
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
+    from odradek.server.requests.connection_rates import ConnectionLimits
+    from odradek.server.requests.dispatch import Dispatcher
     from odradek.server.requests.throttling import Throttling
     from odradek.server.upkeep.jobs import Jobs
 
@@ -26,8 +28,10 @@ _KEPT_S = 3600.0
 class QuotaPublisher:
     """Publisher that follows the metadata from the beginning: quotas apply before clients are served."""
 
-    def __init__(self, services: Services, jobs: Jobs) -> None:
+    def __init__(self, services: Services, dispatcher: Dispatcher, limits: ConnectionLimits, jobs: Jobs) -> None:
         self._services = services
+        self._dispatcher = dispatcher
+        self._limits = limits
         self._jobs = jobs
         self._known: Entities = {}
         self._throttling: Throttling | None = None
@@ -45,7 +49,7 @@ class QuotaPublisher:
         self._known = entities
         if not changes:
             return
-        services.connection_limits.addresses(changes)
+        self._limits.addresses(changes)
         if self._throttling is None:
             from odradek.server.requests.throttling import Throttling
 
@@ -53,8 +57,7 @@ class QuotaPublisher:
         self._throttling.apply(changes)
         enabled = self._throttling.enabled
         self._drop_at = None if enabled else services.clock.monotonic() + _KEPT_S
-        services.dispatcher.throttling = self._throttling if enabled else None
-        self._jobs.throttling = services.dispatcher.throttling
+        self._jobs.throttling = self._dispatcher.throttling = self._throttling if enabled else None
 
 
 def _changes(before: Entities, after: Entities) -> dict[tuple[tuple[str, str | None], ...], dict[str, float | None]]:

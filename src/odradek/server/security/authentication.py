@@ -38,8 +38,12 @@ if TYPE_CHECKING:
     from odradek.network.chunks import Answer, Chunk
     from odradek.network.connection import Connection
     from odradek.network.inbound import FrameHandler
+    from odradek.protocol.headers import RequestHeader
     from odradek.server.security.kerberos import KerberosAcceptor
     from odradek.server.upkeep.jobs import Jobs
+
+    Refuse = Callable[[RequestContext, RequestHeader, memoryview, int, KafkaError], Sequence[Chunk]]
+    """See `Dispatcher.refusal`."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +66,7 @@ class SaslFrames:
         self,
         behind: FrameHandler,
         services: Services,
+        refuse: Refuse,
         jobs: Jobs,
         listeners: Mapping[str, ListenerSasl],
         *,
@@ -71,6 +76,7 @@ class SaslFrames:
         """`listeners`: the listeners with SASL, by name. `request_size`: most bytes of a request after authentication."""
         self._behind = behind
         self._services = services
+        self._refuse_request = refuse
         self._clock = services.clock
         self._jobs = jobs
         self._listeners = dict(listeners)
@@ -217,7 +223,7 @@ class SaslFrames:
             received_at=self._clock.monotonic(),
             services=self._services,
         )
-        return self._services.dispatcher.refusal(context, header, frame, offset, KafkaError(ErrorCode.ILLEGAL_SASL_STATE, reason))
+        return self._refuse_request(context, header, frame, offset, KafkaError(ErrorCode.ILLEGAL_SASL_STATE, reason))
 
     def _authenticated(self, connection: Connection, session: SaslSession) -> None:
         self._pending.pop(connection, None)

@@ -36,25 +36,28 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
     directories = await start(LockDirectories(node, identity))
     listeners = await start(BindListeners(node))
     meters = await start(ServeMetrics(node, listeners.acceptor))
-    channel = await start(OpenChannel(node))
-    quorum = await start(JoinQuorum(node, identity, listeners, channel, policies))
+    links = await start(OpenChannel(node))
+    quorum = await start(JoinQuorum(node, identity, directories, listeners, links, policies))
     kraft = quorum.kraft
     if meters is not None:
         meters.follow(kraft)
-    await start(ServeControllers(node, listeners, kraft))
+    await start(ServeControllers(node, listeners, quorum.parts))
     image = await start(CatchUp(node, quorum))
 
     if node.config.is_controller:
-        await start(RegisterController(node, kraft, listeners, channel))
+        advertised = listeners.reached_at(node.config.advertised_controller_listeners)
+        await start(RegisterController(node, kraft, advertised, links.channel))
 
     if node.config.is_broker:
+        log_manager = directories.log_manager
         await start(LoadLogs(node, directories, image))
-        registrar = new_registrar(node, identity, directories, listeners, channel, kraft)
-        replica_manager = await start(MakeReplicas(node, directories, listeners.acceptor, channel, registrar))
+        advertised = listeners.reached_at(node.config.advertised_listeners)
+        registrar = new_registrar(node, identity, directories, advertised, links.channel, kraft)
+        replicas = await start(MakeReplicas(node, directories, listeners.acceptor, links, registrar))
         await start(RegisterBroker(node, kraft, registrar))
-        publisher = await start(FollowMetadata(node, kraft, directories.log_manager, replica_manager, channel, registrar))
-        await start(RunTasks(node, directories.log_manager, replica_manager, publisher))
-        await start(CleanLogs(node, directories.log_manager))
+        publisher = await start(FollowMetadata(node, kraft, log_manager, replicas.manager, links, registrar, replicas.throttles))
+        await start(RunTasks(node, log_manager, replicas.manager, publisher))
+        await start(CleanLogs(node, log_manager))
         await start(Unfence(node, registrar))
         await start(ServeClients(node, listeners, registrar, kraft))
     else:

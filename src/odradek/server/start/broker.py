@@ -9,32 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import OdradekError
-from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.config.keys.cluster import SERVER_MAX_STARTUP_TIME_MS
-from odradek.config.keys.odradek_only import BROKER_SESSION_DISCONNECT_TIMEOUT_MS
-from odradek.config.keys.security import DELEGATION_TOKEN_SECRET_KEY
 from odradek.config.without_effect import ineffective
 from odradek.handlers.scopes import BROKER
-from odradek.handlers.services import Services
-from odradek.metadata.image import EMPTY
 from odradek.server.clock import LoopClock
 from odradek.server.cluster.lifecycle import BrokerState, BrokerStateMachine
-from odradek.server.cluster.metadata_cache import MetadataCache
-from odradek.server.security.tls import NodeTls
 from odradek.server.start.boot import start_node
 from odradek.server.start.node import Node, problem_of
 from odradek.server.step import StartError, Startup
-from odradek.server.upkeep.jobs import Jobs
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
-    from odradek.config.references import Resolved
     from odradek.network.acceptor import BoundListener
     from odradek.server.start.node import DispatcherWrapper
 
@@ -42,13 +33,6 @@ logger = logging.getLogger(__name__)
 
 _FOREVER_MS = 2**53
 """Milliseconds; a configured time above this value means no limit."""
-
-
-def follow_references(settings: Mapping[str, str], providers: Mapping[str, str]) -> Resolved:
-    """Resolve references in settings (`config.dynamic_broker.Resolve`). The resolver is imported with the first reference."""
-    from odradek.providers.resolving import resolve_broker
-
-    return resolve_broker(settings, providers)
 
 
 class Broker:
@@ -79,7 +63,6 @@ class Broker:
 
             disk = OsDisk()
         self.states = BrokerStateMachine()
-        self.services = services = Services()
         self.start_seconds = 0.0
         self.on_fatal: Callable[[OdradekError], object] | None = None
         """Called when a started node cannot go on, because its last log directory or its metadata log has failed."""
@@ -89,38 +72,22 @@ class Broker:
         """First fatal problem of a background part; ends the start, or the started node."""
         self._started = False
         self._stopping: asyncio.Future[None] | None = None
-        services.config = config
-        services.dynamic_config = DynamicBrokerConfig(config, follow_references)
-        services.tls = NodeTls(services.dynamic_config)
-        services.clock = self.clock
-        services.random = rng or random.Random()
-        services.disk = disk
-        services.node_id = config.node_id
-        fences_early = config[BROKER_SESSION_DISCONNECT_TIMEOUT_MS] >= 0
-        services.metadata = MetadataCache(EMPTY, config.broker_session_timeout_ms / 1000 if fences_early else 0.0)
-        services.bound_listeners = []
-        if secret := config[DELEGATION_TOKEN_SECRET_KEY]:
-            from odradek.security.tokens import TokenSecret
-
-            services.token_secret = TokenSecret(secret)
-        services.jobs = Jobs(self.loop)
-        self._node = Node(
+        self.node = Node(
             config,
             loop=self.loop,
             clock=self.clock,
             disk=disk,
-            rng=services.random,
-            jobs=services.jobs,
-            services=services,
+            rng=rng or random.Random(),
             states=self.states,
             fatal=self._fatal,
             wrap_dispatcher=wrap_dispatcher,
         )
+        self.services = self.node.services
 
     @property
     def bound_listeners(self) -> list[BoundListener]:
         """Listeners with their ports, in the order of the configuration."""
-        return self.services.bound_listeners
+        return self.node.bound_listeners
 
     def port(self, listener: str | None = None) -> int:
         """Return the port of a listener, by default of the first listener for clients."""
@@ -136,7 +103,7 @@ class Broker:
         for line in ineffective(self.config.given):
             logger.warning("%s", self.config.hide(line))
         self.states.to(BrokerState.STARTING)
-        steps = self.loop.create_task(start_node(self._startup, self._node, format_if_empty=self._format_if_empty))
+        steps = self.loop.create_task(start_node(self._startup, self.node, format_if_empty=self._format_if_empty))
         longest_ms = self.config[SERVER_MAX_STARTUP_TIME_MS]
         late: StartError | None = None
         try:
@@ -176,7 +143,7 @@ class Broker:
         """Keep a stop from waiting for other nodes: for a controller that moves leaders away, or for a controller that takes over the
         quorum.
         """
-        self._node.hurry()
+        self.node.hurry()
 
     def _fatal(self, error: BaseException) -> None:
         if self._fault.done():

@@ -41,7 +41,7 @@ class LoadLogs(Step[None]):
         self._image = image
         self._configs: dict[str, TopicConfig] = {}
         self._progress_at = node.clock.monotonic() + _PROGRESS_INTERVAL_S
-        self._progress = node.services.recovery = {}
+        self._progress = node.recovery
 
     async def start(self) -> None:
         log_manager = self._directories.log_manager

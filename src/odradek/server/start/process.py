@@ -126,7 +126,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
                 on_ready(broker)
             from odradek.server.requests.handler_loading import HandlerLoader
 
-            handlers = HandlerLoader(loop, broker.clock, broker.services.dispatcher.routes)
+            handlers = HandlerLoader(loop, broker.clock, broker.node.dispatcher.routes)
             handlers.start()
         await stopped
     finally:

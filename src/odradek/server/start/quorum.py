@@ -17,6 +17,8 @@ from odradek.config.keys.security import AUTHORIZER_CLASS_NAME
 from odradek.consensus.voters import Endpoint
 from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.node import KRaftNode
+from odradek.handlers.scopes import CONTROLLER
+from odradek.handlers.services import ControllerParts
 from odradek.server.cluster.raft_channel import PeerRaftChannel
 from odradek.server.requests.quota_publisher import QuotaPublisher
 from odradek.server.start.node import problem_of
@@ -25,10 +27,11 @@ from odradek.server.step import Step
 if TYPE_CHECKING:
     from odradek.controller.core.policies import Policies
     from odradek.metadata.image import MetadataImage
-    from odradek.server.cluster.channel import InterBrokerChannel
+    from odradek.server.cluster.internal_channel import Links
     from odradek.server.requests.listeners import Listeners
     from odradek.server.start.identity import NodeIdentity
     from odradek.server.start.node import Node
+    from odradek.server.upkeep.log_directories import LogDirectories
 
 
 logger = logging.getLogger(__name__)
@@ -40,6 +43,7 @@ class Quorum(NamedTuple):
     """Metadata quorum as this node sees it. `problems` maps the address (host, port) of each faulty node to the reason."""
 
     kraft: KRaftNode
+    parts: ControllerParts
     problems: Mapping[tuple[str, int], str]
 
 
@@ -50,21 +54,28 @@ class JoinQuorum(Step[Quorum]):
     stop_timeout_s = 30.0
 
     def __init__(
-        self, node: Node, identity: NodeIdentity, listeners: Listeners, channel: InterBrokerChannel, policies: Policies | None
+        self,
+        node: Node,
+        identity: NodeIdentity,
+        directories: LogDirectories,
+        listeners: Listeners,
+        links: Links,
+        policies: Policies | None,
     ) -> None:
         self._node = node
         self._identity = identity
+        self._directories = directories
         self._listeners = listeners
-        self._channel = channel
+        self._links = links
         self._kraft: KRaftNode | None = None
         self._policies = policies
-        self._quotas = QuotaPublisher(node.services, node.jobs)
+        self._quotas = QuotaPublisher(node.services, node.dispatcher, listeners.limits, node.jobs)
 
     async def start(self) -> Quorum:
         node, config = self._node, self._node.config
         directory = config.metadata_log_dir
         raft_channel = PeerRaftChannel(
-            node.services.peers,
+            self._links.peers,
             request_timeout_s=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS] / 1000,
             listener=config.controller_listener_names[0],
         )
@@ -86,19 +97,21 @@ class JoinQuorum(Step[Quorum]):
                 on_fault=self._failed,
                 policies=self._policies,
             )
-            self._kraft = node.services.kraft = kraft
+            self._kraft = node.kraft = kraft
+            parts = node.controller = ControllerParts(kraft, node.dispatcher)
+            node.dispatcher.serve(CONTROLLER, parts)
             if config[AUTHORIZER_CLASS_NAME]:
                 from odradek.server.security.authorization import install
 
                 kraft.add_publisher(install(node.services))
             kraft.add_publisher(self._quotas)
-            kraft.on_leader.append(lambda _: self._channel.controller_changed())
+            kraft.on_leader.append(lambda _: self._links.channel.controller_changed())
             kraft.start()
         except (OSError, KafkaError) as error:
             raise problem_of(error, directory) from error
         for line in _remarks(kraft, is_controller=config.is_controller):
             logger.warning("%s", line)
-        return Quorum(kraft, raft_channel.problems)
+        return Quorum(kraft, parts, raft_channel.problems)
 
     def _failed(self, error: BaseException) -> None:
         """End the node, because it can no longer take part in the quorum.
@@ -113,7 +126,7 @@ class JoinQuorum(Step[Quorum]):
         node.fatal(problem)
         cause = error if isinstance(error, OSError) else problem.__cause__
         if isinstance(cause, OSError):
-            node.services.log_manager.directory_failed(directory, cause)
+            self._directories.log_manager.directory_failed(directory, cause)
 
     async def stop(self) -> None:
         if self._kraft is not None:

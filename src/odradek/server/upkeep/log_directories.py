@@ -118,7 +118,7 @@ class LockDirectories(Step[LogDirectories]):
         self._node = node
         self._identity = identity
         used = dict.fromkeys((*(config.log_dirs if config.is_broker else ()), config.metadata_log_dir))
-        log_manager = node.services.log_manager = LogManager(
+        log_manager = node.log_manager = LogManager(
             node.disk,
             node.clock,
             list(used),

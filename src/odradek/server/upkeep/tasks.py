@@ -245,7 +245,7 @@ class RunTasks(Step[BrokerTasks]):
     async def start(self) -> BrokerTasks:
         node, services = self._node, self._node.services
         self._tasks = BrokerTasks(
-            services.dynamic_config, node.clock, node.jobs, self._log_manager, self._replica_manager, services.coordinators
+            services.dynamic_config, node.clock, node.jobs, self._log_manager, self._replica_manager, self._publisher.coordinators
         )
         self._tasks.configured(services.metadata.image)
         self._publisher.on_configured = self._tasks.configured

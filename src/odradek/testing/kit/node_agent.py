@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from odradek.protocol.schema import Message
     from odradek.server.requests.dispatch import Dispatcher
     from odradek.storage.log import Log
+    from odradek.storage.log_manager import LogManager
     from odradek.testing.kit.node_thread import NodeLoop
 
 _CREATE_VERSION: Final = 7
@@ -131,6 +132,12 @@ class NodeAgent:
         return self.broker.services
 
     @property
+    def _log_manager(self) -> LogManager:
+        manager = self.broker.node.log_manager
+        assert manager is not None
+        return manager
+
+    @property
     def gate(self) -> Gate:
         """Gate of the broker. Raises TestingError before the node listens."""
         if self._gate is None:
@@ -166,10 +173,9 @@ class NodeAgent:
 
     async def _ask(self, request: Message, version: int, response: type[Any]) -> Any:
         """Send a request as a client on the broker's machine would, without the gate, and return the decoded response."""
-        services = self._services
-        listener = services.bound_listeners[0].name
+        listener = self.broker.bound_listeners[0].name
         frame = encode_request_header(request.API_KEY, version, 0, _ADMIN) + request.encode(version)
-        _, answer = services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name=listener, peer_host=HOST)
+        _, answer = self.broker.node.dispatcher.handle_embedded(frame, scope=BROKER, listener_name=listener, peer_host=HOST)
         chunks = await answer if isinstance(answer, Deferred) else answer
         assert chunks is not None
         body = memoryview(join_chunks(chunks))[4:]
@@ -186,7 +192,7 @@ class NodeAgent:
 
     async def do_apply_retention(self, topic: str | None) -> int:
         """Apply retention, and return the number of deleted segments."""
-        logs, manager = self._logs(topic), self._services.log_manager
+        logs, manager = self._logs(topic), self._log_manager
         deleted = 0
         for log in logs:
             await self._uncleaned(log)
@@ -200,7 +206,7 @@ class NodeAgent:
         from odradek.storage.compaction.manager import CleanerManager
 
         logs = self._logs(topic, partition)
-        cleaner = self._services.log_manager.cleaner
+        cleaner = self._log_manager.cleaner
         if not isinstance(cleaner, CleanerManager):
             raise TestingError("log.cleaner.enable=false: compaction is disabled")
         if not all(log.config.compact for log in logs):
@@ -224,7 +230,7 @@ class NodeAgent:
         throttle = Throttle(services.clock, float("inf"))
         run = CleaningRun(
             cleaner,
-            services.log_manager,
+            self._log_manager,
             plan,
             OffsetMap(_MAP_BYTES, load_factor=0.9),
             disk=services.disk,
@@ -243,7 +249,7 @@ class NodeAgent:
         if cleaner.is_uncleanable(log):
             raise TestingError(f"{log.name} cannot be compacted; see the log of the broker")
         if log.config.delete:
-            services.log_manager.delete_old_segments(log)
+            self._log_manager.delete_old_segments(log)
         return 1
 
     async def _uncleaned(self, log: Log) -> None:
@@ -252,13 +258,13 @@ class NodeAgent:
 
     def _is_cleaned(self, log: Log) -> bool:
         """Return whether the log is being cleaned."""
-        running: Any = getattr(self._services.log_manager.cleaner, "running", ())
+        running: Any = getattr(self._log_manager.cleaner, "running", ())
         return any(plan.log is log for plan in running)
 
     def _logs(self, topic: str | None, partition: int | None = None) -> list[Log]:
         logs = [
             log
-            for log in self._services.log_manager.logs
+            for log in self._log_manager.logs
             if topic in (None, log.topic_partition.topic) and partition in (None, log.topic_partition.partition)
         ]
         if topic is not None and topic not in self._services.metadata.image.topics.by_name:

@@ -309,7 +309,7 @@ class SimulatedCluster:
         simulated = self.nodes[node]
         if not simulated.alive or simulated.broker is None:
             return None
-        return getattr(simulated.broker.services, "kraft", None)
+        return simulated.broker.node.kraft
 
     def active_controller(self) -> int | None:
         """Return the node with the active controller, or None. If several nodes claim to be active, take the highest epoch."""

@@ -119,7 +119,7 @@ class CoordinatorPromises:
     def _contexts(self, node: int) -> Iterator[ShardContext[Any]]:
         simulated = self._story.cluster.nodes[node]
         if simulated.alive and simulated.broker is not None:
-            coordinators = getattr(simulated.broker.services, "coordinators", None)
+            coordinators = simulated.broker.node.coordinators
             for service in (getattr(coordinators, "made_groups", None), getattr(coordinators, "made_transactions", None)):
                 if service is not None:
                     yield from service.runtime

@@ -88,7 +88,7 @@ class ReplicationPromises:
         simulated = self._story.cluster.nodes[node]
         manager: Any = None
         if simulated.alive and simulated.broker is not None:
-            manager = getattr(simulated.broker.services, "replica_manager", None)
+            manager = simulated.broker.node.replica_manager
         return iter(()) if manager is None else manager.leader_partitions()
 
     async def compare_at_the_end(self) -> None:
@@ -103,7 +103,8 @@ class ReplicationPromises:
                 name = TopicPartition(topic.name, number)
                 high_watermarks: list[int] = []
                 for node in registration.replicas:
-                    manager: Any = getattr(getattr(cluster.nodes[node].broker, "services", None), "replica_manager", None)
+                    broker = cluster.nodes[node].broker
+                    manager = None if broker is None else broker.node.replica_manager
                     partition = None if manager is None else manager.partition(name)
                     if partition is None or partition.log is None:
                         self._problem(f"{name}: node {node} has no log at the end")

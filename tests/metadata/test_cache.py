@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.metadata.cache import MetadataCache
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.protocol.messages.metadata_records import (
@@ -12,7 +13,6 @@ from odradek.protocol.messages.metadata_records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from odradek.server.cluster.metadata_cache import MetadataCache
 
 FENCED = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, fenced=1)
 LEAVING = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, in_controlled_shutdown=1)
