@@ -29,6 +29,7 @@ from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message
 from odradek.security.sasl.client import SaslClient
 from odradek.testing.simulation.loop import SimulatedClock, SimulatedLoop, run
+from tests.loops import told_by
 
 NODE = Address(2, "peer", 9092)
 
@@ -126,7 +127,7 @@ def secured(request: Message, version: int, lifetime_ms: int = 0) -> Message:
     return echo(request, version)
 
 
-class World:
+class PeersWorld:
     def __init__(
         self, loop: SimulatedLoop, serve: Serve, ranges: dict[int, tuple[int, int]], settings: PeerSettings, client: Login | None
     ) -> None:
@@ -159,7 +160,7 @@ class World:
 
 
 def story(
-    test: Callable[[World], Coroutine[Any, Any, None]],
+    test: Callable[[PeersWorld], Coroutine[Any, Any, None]],
     serve: Serve = echo,
     ranges: dict[int, tuple[int, int]] | None = None,
     *,
@@ -168,7 +169,7 @@ def story(
     **settings: Any,
 ) -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, serve, HEARTBEATS if ranges is None else ranges, PeerSettings(**settings), login)
+        world = PeersWorld(loop, serve, HEARTBEATS if ranges is None else ranges, PeerSettings(**settings), login)
         if up:
             await world.server.start()
         try:
@@ -185,7 +186,7 @@ def code(deferred: Deferred[Message]) -> ErrorCode:
 
 
 def test_requests_go_in_the_highest_version_that_both_know_within_the_bounds() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         assert world.state is DialState.IDLE
         assert await world.answer() == HeartbeatResponse(error_code=3)
         assert await world.answer(at_most=2) == HeartbeatResponse(error_code=2)
@@ -203,7 +204,7 @@ def test_requests_go_in_the_highest_version_that_both_know_within_the_bounds() -
 def test_what_the_version_found_cannot_say_is_refused_and_not_sent_without_it() -> None:
     """A pre-vote to a voter of Kafka 3.9 must not become a vote."""
 
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         partition = VoteRequest.PartitionData(pre_vote=True)
         request = VoteRequest(topics=[VoteRequest.TopicData(topic_name="t", partitions=[partition])])
         assert await world.code(world.send(request=request)) is ErrorCode.UNSUPPORTED_VERSION
@@ -212,12 +213,10 @@ def test_what_the_version_found_cannot_say_is_refused_and_not_sent_without_it() 
     story(test, ranges={52: (0, 1)})
 
 
-def test_a_node_that_knows_an_older_api_versions_is_asked_again() -> None:
-    async def test(world: World) -> None:
-        world.server.newest_api_versions = 1
-        assert await world.answer() == HeartbeatResponse(error_code=4)
-
-    story(test)
+@told_by(story)
+async def test_a_node_that_knows_an_older_api_versions_is_asked_again(world: PeersWorld) -> None:
+    world.server.newest_api_versions = 1
+    assert await world.answer() == HeartbeatResponse(error_code=4)
 
 
 def test_each_purpose_has_a_connection_of_its_own_and_what_is_parked_holds_up_no_other() -> None:
@@ -229,7 +228,7 @@ def test_each_purpose_has_a_connection_of_its_own_and_what_is_parked_holds_up_no
         parked.append(Deferred())
         return parked[-1]
 
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         fetch = world.send("raft-fetch")
         await asyncio.sleep(1)
         assert await world.answer("raft", request=VoteRequest()) == VoteResponse()
@@ -242,7 +241,7 @@ def test_each_purpose_has_a_connection_of_its_own_and_what_is_parked_holds_up_no
 
 
 def test_requests_are_pipelined_and_answered_in_their_order() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         sent = [world.send(request=HeartbeatRequest(group_id="g", generation_id=number), timeout_s=1) for number in range(50)]
         for each in sent:
             await world.settled(each)
@@ -253,7 +252,7 @@ def test_requests_are_pipelined_and_answered_in_their_order() -> None:
 
 
 def test_nobody_there_fails_at_once_backs_off_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         begin = world.loop.time()
         with caplog.at_level(logging.INFO):
             assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
@@ -277,7 +276,7 @@ def test_nobody_there_fails_at_once_backs_off_and_is_said_once(caplog: pytest.Lo
 
 
 def test_a_request_is_late_after_its_own_time_and_takes_down_the_others_as_lost() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         patient = world.send(timeout_s=60)
         await asyncio.sleep(1)
         begin = world.loop.time()
@@ -290,48 +289,40 @@ def test_a_request_is_late_after_its_own_time_and_takes_down_the_others_as_lost(
     story(test, lambda *_: Deferred())
 
 
-def test_a_peer_that_takes_connections_and_says_nothing_is_given_up_with_the_last_who_waits() -> None:
+@told_by(story)
+async def test_a_peer_that_takes_connections_and_says_nothing_is_given_up_with_the_last_who_waits(world: PeersWorld) -> None:
     """A stopped process: its kernel goes on to accept."""
-
-    async def test(world: World) -> None:
-        world.server.silent = True
-        short, longer = world.send(timeout_s=2), world.send(timeout_s=3)
-        assert await world.code(short) is ErrorCode.REQUEST_TIMED_OUT
-        assert world.state is DialState.GREETING
-        assert await world.code(longer) is ErrorCode.REQUEST_TIMED_OUT
-        assert world.state is DialState.BACKING_OFF
-        world.server.silent = False
-        await asyncio.sleep(0.1)
-        assert await world.answer() == HeartbeatResponse(error_code=4)
-
-    story(test)
+    world.server.silent = True
+    short, longer = world.send(timeout_s=2), world.send(timeout_s=3)
+    assert await world.code(short) is ErrorCode.REQUEST_TIMED_OUT
+    assert world.state is DialState.GREETING
+    assert await world.code(longer) is ErrorCode.REQUEST_TIMED_OUT
+    assert world.state is DialState.BACKING_OFF
+    world.server.silent = False
+    await asyncio.sleep(0.1)
+    assert await world.answer() == HeartbeatResponse(error_code=4)
 
 
-def test_a_request_that_is_sent_when_the_last_one_is_late_keeps_the_attempt() -> None:
-    async def test(world: World) -> None:
-        world.server.silent = True
-        again: list[Deferred[Message]] = []
-        late = world.send(timeout_s=2)
-        late.add_callback(lambda _: again.append(world.send(timeout_s=3)))
-        assert await world.code(late) is ErrorCode.REQUEST_TIMED_OUT
-        assert world.state is DialState.GREETING
-        assert await world.code(again[0]) is ErrorCode.REQUEST_TIMED_OUT
-
-    story(test)
+@told_by(story)
+async def test_a_request_that_is_sent_when_the_last_one_is_late_keeps_the_attempt(world: PeersWorld) -> None:
+    world.server.silent = True
+    again: list[Deferred[Message]] = []
+    late = world.send(timeout_s=2)
+    late.add_callback(lambda _: again.append(world.send(timeout_s=3)))
+    assert await world.code(late) is ErrorCode.REQUEST_TIMED_OUT
+    assert world.state is DialState.GREETING
+    assert await world.code(again[0]) is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_path_that_comes_back_is_found_by_the_next_request() -> None:
+@told_by(story)
+async def test_a_path_that_comes_back_is_found_by_the_next_request(world: PeersWorld) -> None:
     """And not when an attempt from before ends, which would be seconds later."""
-
-    async def test(world: World) -> None:
-        network = world.loop.network
-        network.cut("127.0.0.1", "peer")
-        assert await world.code(world.send(timeout_s=2)) is ErrorCode.REQUEST_TIMED_OUT
-        network.heal()
-        await asyncio.sleep(0.1)
-        assert await world.answer(timeout_s=2) == HeartbeatResponse(error_code=4)
-
-    story(test)
+    network = world.loop.network
+    network.cut("127.0.0.1", "peer")
+    assert await world.code(world.send(timeout_s=2)) is ErrorCode.REQUEST_TIMED_OUT
+    network.heal()
+    await asyncio.sleep(0.1)
+    assert await world.answer(timeout_s=2) == HeartbeatResponse(error_code=4)
 
 
 def test_the_end_of_a_connection_is_told_to_who_waits_and_the_next_request_dials_anew() -> None:
@@ -341,7 +332,7 @@ def test_the_end_of_a_connection_is_told_to_who_waits_and_the_next_request_dials
         seen.append("asked")
         return Deferred() if len(seen) == 1 else HeartbeatResponse()
 
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         again: list[Deferred[Message]] = []
         waiting = world.send()
         waiting.add_callback(lambda _: again.append(world.send()))
@@ -356,19 +347,17 @@ def test_the_end_of_a_connection_is_told_to_who_waits_and_the_next_request_dials
     story(test, serve)
 
 
-def test_a_connection_that_ends_while_nothing_is_asked_costs_nobody_anything() -> None:
-    async def test(world: World) -> None:
-        await world.answer()
-        world.loop.network.reset_connections("peer")
-        await asyncio.sleep(0.01)
-        assert world.state is DialState.IDLE
-        assert await world.answer() == HeartbeatResponse(error_code=4)
-
-    story(test)
+@told_by(story)
+async def test_a_connection_that_ends_while_nothing_is_asked_costs_nobody_anything(world: PeersWorld) -> None:
+    await world.answer()
+    world.loop.network.reset_connections("peer")
+    await asyncio.sleep(0.01)
+    assert world.state is DialState.IDLE
+    assert await world.answer() == HeartbeatResponse(error_code=4)
 
 
 def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         await world.answer()
         for _ in range(5):
             await asyncio.sleep(50)
@@ -390,7 +379,7 @@ def test_a_request_that_waits_longer_than_the_idle_time_keeps_its_connection() -
         parked.append(Deferred())
         return parked[-1]
 
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         waiting = world.send(timeout_s=1000)
         await asyncio.sleep(300)
         parked[0].complete(HeartbeatResponse(error_code=5))
@@ -400,7 +389,7 @@ def test_a_request_that_waits_longer_than_the_idle_time_keeps_its_connection() -
 
 
 def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         sent = world.send()
         assert await world.code(sent) is ErrorCode.NETWORK_EXCEPTION
         assert "malformed response" in str(sent.error)
@@ -410,7 +399,7 @@ def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
 
 
 def test_a_peer_that_speaks_another_protocol_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         world.server.speaks_kafka = False
         assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
         assert world.state is DialState.BACKING_OFF
@@ -419,19 +408,17 @@ def test_a_peer_that_speaks_another_protocol_is_named(caplog: pytest.LogCaptureF
     assert ["does not speak Kafka" in line for line in caplog.messages] == [True]
 
 
-def test_an_address_that_cannot_be_resolved_is_an_error_like_others() -> None:
-    async def test(world: World) -> None:
-        async def unresolvable(*_: object, **__: object) -> None:
-            raise UnicodeError("label too long")
+@told_by(story)
+async def test_an_address_that_cannot_be_resolved_is_an_error_like_others(world: PeersWorld) -> None:
+    async def unresolvable(*_: object, **__: object) -> None:
+        raise UnicodeError("label too long")
 
-        world.loop.create_connection = unresolvable  # type: ignore[assignment, method-assign]
-        assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
-
-    story(test)
+    world.loop.create_connection = unresolvable  # type: ignore[assignment, method-assign]
+    assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
 
 
 def test_no_more_wait_than_is_allowed() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         sent = [world.send() for _ in range(4)]
         assert [each.done for each in sent] == [False, False, False, True]
         assert code(sent[3]) is ErrorCode.NETWORK_EXCEPTION
@@ -442,7 +429,7 @@ def test_no_more_wait_than_is_allowed() -> None:
 
 
 def test_lines_are_bounded_and_forgotten_when_they_have_no_connection() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         await world.answer("one")
         await world.answer("two")
         assert code(world.send("three")) is ErrorCode.NETWORK_EXCEPTION
@@ -454,7 +441,7 @@ def test_lines_are_bounded_and_forgotten_when_they_have_no_connection() -> None:
 
 
 def test_closing_ends_everything() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         await world.answer("idle")
         parked = world.send("parked", request=VoteRequest())
         await asyncio.sleep(1)
@@ -470,10 +457,10 @@ def test_closing_ends_everything() -> None:
 
 
 def test_an_exchange_has_ten_messages_and_no_more() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         assert await world.answer() == HeartbeatResponse(error_code=4)
 
-    async def refused(world: World) -> None:
+    async def refused(world: PeersWorld) -> None:
         with pytest.raises(KafkaError, match="does not end the authentication"):
             await world.answer()
         assert [key for key, _ in world.server.requests] == [17] + [36] * 10
@@ -492,7 +479,7 @@ def test_a_login_that_fails_with_any_error_ends_the_attempt(at_once: bool, caplo
             raise RuntimeError("no ticket")
         return Exchange(error=RuntimeError("no ticket") if fails else None)
 
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         nonlocal fails
         assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
         assert world.state is DialState.BACKING_OFF
@@ -514,7 +501,7 @@ def test_a_renewal_that_fails_with_any_error_ends_the_connection(at_once: bool) 
             raise RuntimeError("no ticket")
         return Exchange(error=RuntimeError("no ticket") if len(made) == 2 else None)
 
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         assert await world.answer() == HeartbeatResponse(error_code=4)
         await asyncio.sleep(0.9)
         assert len(made) == 2
@@ -534,7 +521,7 @@ def test_requests_wait_while_a_login_is_renewed() -> None:
         logins.append(Deferred() if logins else Deferred.of(SaslAuthenticateResponse(session_lifetime_ms=1000)))
         return logins[-1]
 
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         await world.answer()
         await asyncio.sleep(0.95)
         assert len(logins) == 2
@@ -548,7 +535,7 @@ def test_requests_wait_while_a_login_is_renewed() -> None:
 
 
 def test_a_login_of_a_lost_connection_does_not_end_the_next_dial() -> None:
-    async def test(world: World) -> None:
+    async def test(world: PeersWorld) -> None:
         world.loop.slow_jobs(1, (5.0, 5.0))
         first = world.send()
         await asyncio.sleep(1)
