@@ -13,13 +13,16 @@ from odradek.testing.simulation.loop import run
 Test = Callable[..., Coroutine[Any, Any, None]]
 
 
-def told_by(run: Callable[[Callable[[Any], Coroutine[Any, Any, None]]], object]) -> Callable[[Test], Callable[..., None]]:
-    """Return a decorator for tests whose first argument comes from `run`, the others from fixtures and parameters."""
+def told_by(run: Callable[..., object], *more: object, **settings: object) -> Callable[[Test], Callable[..., None]]:
+    """Return a decorator for tests whose first argument comes from `run`, the others from fixtures and parameters.
+
+    `run` takes a coroutine function, `more` and the settings.
+    """
 
     def decorate(test: Test) -> Callable[..., None]:
         @wraps(test)
         def told(*values: object, **fixtures: object) -> None:
-            run(lambda first: test(first, *values, **fixtures))
+            run(lambda first: test(first, *values, **fixtures), *more, **settings)
 
         told.__signature__ = inspect.Signature(list(inspect.signature(test).parameters.values())[1:])  # type: ignore[attr-defined]
         return told

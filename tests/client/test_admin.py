@@ -87,29 +87,27 @@ async def test_what_is_done_is_not_done_again_when_another_leader_has_to_be_aske
     assert [(node, partitions_of(request)) for node, request in world.asked(DeleteRecordsRequest)] == [(1, [0]), (2, [1]), (3, [1])]
 
 
-def test_a_broker_that_does_not_answer_does_not_delay_what_others_are_asked_again() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.leaders["t"] = {0: 1, 1: 2}
-        times: list[float] = []
+@told_by(play, default_api_timeout_ms="10000", request_timeout_ms="4000")
+async def test_a_broker_that_does_not_answer_does_not_delay_what_others_are_asked_again(world: AdminWorld) -> None:
+    world.leaders["t"] = {0: 1, 1: 2}
+    times: list[float] = []
 
-        def answer(node: int, request: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
-            if node == 2:
-                return None
-            times.append(asyncio.get_running_loop().time())
-            return deleted(request, {0: ErrorCode.KAFKA_STORAGE_ERROR} if len(times) < 3 else {})
+    def answer(node: int, request: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
+        if node == 2:
+            return None
+        times.append(asyncio.get_running_loop().time())
+        return deleted(request, {0: ErrorCode.KAFKA_STORAGE_ERROR} if len(times) < 3 else {})
 
-        world.on(DeleteRecordsRequest, answer)
-        begun = asyncio.get_running_loop().time()
-        found = await world.admin.try_delete_records({P1: -1, P0: -1})
-        took = asyncio.get_running_loop().time() - begun
-        assert list(found) == [P1, P0]
-        assert found[P0] == 7
-        assert code(found[P1]) is ErrorCode.REQUEST_TIMED_OUT
-        assert len(times) == 3
-        assert times[-1] - begun < 2
-        assert 9 <= took <= 10.3
-
-    play(story, default_api_timeout_ms="10000", request_timeout_ms="4000")
+    world.on(DeleteRecordsRequest, answer)
+    begun = asyncio.get_running_loop().time()
+    found = await world.admin.try_delete_records({P1: -1, P0: -1})
+    took = asyncio.get_running_loop().time() - begun
+    assert list(found) == [P1, P0]
+    assert found[P0] == 7
+    assert code(found[P1]) is ErrorCode.REQUEST_TIMED_OUT
+    assert len(times) == 3
+    assert times[-1] - begun < 2
+    assert 9 <= took <= 10.3
 
 
 @told_by(play)
@@ -124,21 +122,19 @@ async def test_the_plain_form_raises_the_first_error_when_everything_is_settled(
     assert sorted(world.nodes_asked(DeleteRecordsRequest)) == [1, 2, 3]
 
 
-def test_a_partition_without_leader_is_waited_for() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.leaders["t"] = {0: -1}
-        world.on(DeleteRecordsRequest, lambda node, request: deleted(request, {}))
-        call = asyncio.ensure_future(world.admin.try_delete_records({P0: 1, P1: 1}))
-        await asyncio.sleep(3)
-        assert world.nodes_asked(DeleteRecordsRequest) == []
-        world.leaders["t"] = {0: 3}
-        found = await call
-        assert found[P0] == 7
-        assert str(found[P1]) == "UNKNOWN_TOPIC_OR_PARTITION: t-1 does not exist"
-        # 100 ms, then twice as long each time, up to a second.
-        assert 8 <= len(world.asked(MetadataRequest)) <= 16
-
-    play(story, default_api_timeout_ms="8000")
+@told_by(play, default_api_timeout_ms="8000")
+async def test_a_partition_without_leader_is_waited_for(world: AdminWorld) -> None:
+    world.leaders["t"] = {0: -1}
+    world.on(DeleteRecordsRequest, lambda node, request: deleted(request, {}))
+    call = asyncio.ensure_future(world.admin.try_delete_records({P0: 1, P1: 1}))
+    await asyncio.sleep(3)
+    assert world.nodes_asked(DeleteRecordsRequest) == []
+    world.leaders["t"] = {0: 3}
+    found = await call
+    assert found[P0] == 7
+    assert str(found[P1]) == "UNKNOWN_TOPIC_OR_PARTITION: t-1 does not exist"
+    # 100 ms, then twice as long each time, up to a second.
+    assert 8 <= len(world.asked(MetadataRequest)) <= 16
 
 
 @told_by(play)
@@ -165,28 +161,24 @@ async def test_leaders_that_are_known_are_not_asked_for_again(world: AdminWorld)
     assert len(world.asked(MetadataRequest)) == 1
 
 
-def test_a_spec_that_one_leader_does_not_know_is_an_error_of_its_partitions_alone() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.leaders["t"] = {0: 1, 1: 1}
+@told_by(play, served={ApiKey.LIST_OFFSETS: (1, 6)})
+async def test_a_spec_that_one_leader_does_not_know_is_an_error_of_its_partitions_alone(world: AdminWorld) -> None:
+    world.leaders["t"] = {0: 1, 1: 1}
 
-        def answer(node: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
-            part = ListOffsetsResponse.ListOffsetsPartitionResponse
-            topics = [
-                ListOffsetsResponse.ListOffsetsTopicResponse(
-                    name=topic.name, partitions=[part(partition_index=each.partition_index, offset=5) for each in topic.partitions]
-                )
-                for topic in request.topics
-            ]
-            return ListOffsetsResponse(topics=topics)
+    def answer(node: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        part = ListOffsetsResponse.ListOffsetsPartitionResponse
+        topics = [
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name=topic.name, partitions=[part(partition_index=each.partition_index, offset=5) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+        return ListOffsetsResponse(topics=topics)
 
-        world.on(ListOffsetsRequest, answer)
-        found = await world.admin.try_list_offsets({P0: OffsetSpec.MAX_TIMESTAMP, P1: OffsetSpec.LATEST})
-        assert (
-            str(found[P0]) == "UNSUPPORTED_VERSION: the broker supports LIST_OFFSETS up to version 6; MAX_TIMESTAMP of t-0 needs version 7"
-        )
-        assert found[P1] == (5, -1, None)
-
-    play(story, served={ApiKey.LIST_OFFSETS: (1, 6)})
+    world.on(ListOffsetsRequest, answer)
+    found = await world.admin.try_list_offsets({P0: OffsetSpec.MAX_TIMESTAMP, P1: OffsetSpec.LATEST})
+    assert str(found[P0]) == "UNSUPPORTED_VERSION: the broker supports LIST_OFFSETS up to version 6; MAX_TIMESTAMP of t-0 needs version 7"
+    assert found[P1] == (5, -1, None)
 
 
 # -- at the controller --------------------------------------------------------------------------------------------------------------------
@@ -213,19 +205,17 @@ async def test_another_controller_is_found_after_not_controller(world: AdminWorl
     assert [each.num_partitions for each in world.asked(CreateTopicsRequest)[0][1].topics] == [-1, -1]
 
 
-def test_a_controller_that_is_gone_is_looked_for_until_the_time_is_over() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.on(CreateTopicsRequest, lambda node, request: None)
-        begun = asyncio.get_running_loop().time()
-        with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT: topic t: .*\(gave up after 10000 ms\)"):
-            await world.admin.create_topics([NewTopic("t")])
-        assert asyncio.get_running_loop().time() - begun < 10.3
-        # Nor does the broker take longer for it than the call has left.
-        given = [request.timeout_ms for _, request in world.asked(CreateTopicsRequest)]
-        assert given[:2] == [4000, 4000]
-        assert 0 < given[2] < 2000
-
-    play(story, default_api_timeout_ms="10000", request_timeout_ms="4000")
+@told_by(play, default_api_timeout_ms="10000", request_timeout_ms="4000")
+async def test_a_controller_that_is_gone_is_looked_for_until_the_time_is_over(world: AdminWorld) -> None:
+    world.on(CreateTopicsRequest, lambda node, request: None)
+    begun = asyncio.get_running_loop().time()
+    with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT: topic t: .*\(gave up after 10000 ms\)"):
+        await world.admin.create_topics([NewTopic("t")])
+    assert asyncio.get_running_loop().time() - begun < 10.3
+    # Nor does the broker take longer for it than the call has left.
+    given = [request.timeout_ms for _, request in world.asked(CreateTopicsRequest)]
+    assert given[:2] == [4000, 4000]
+    assert 0 < given[2] < 2000
 
 
 @pytest.mark.parametrize("retries", [0, 2])
@@ -339,29 +329,27 @@ def test_partitions_of_one_group_go_to_its_one_coordinator() -> None:
     play(story)
 
 
-def test_what_goes_one_item_a_request_has_one_outcome_an_item() -> None:
-    async def story(world: AdminWorld) -> None:
-        def answer(node: int, request: InitProducerIdRequest) -> InitProducerIdResponse | None:
-            asked = [each.transactional_id for _, each in world.asked(InitProducerIdRequest)]
-            if request.transactional_id == "a":
-                return InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            if request.transactional_id == "b" and asked.count("b") < 3:
-                return InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
-            if request.transactional_id == "c" and asked.count("c") < 2:
-                return None
-            return InitProducerIdResponse(producer_id=7, producer_epoch=3)
+@told_by(play, request_timeout_ms="3000")
+async def test_what_goes_one_item_a_request_has_one_outcome_an_item(world: AdminWorld) -> None:
+    def answer(node: int, request: InitProducerIdRequest) -> InitProducerIdResponse | None:
+        asked = [each.transactional_id for _, each in world.asked(InitProducerIdRequest)]
+        if request.transactional_id == "a":
+            return InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if request.transactional_id == "b" and asked.count("b") < 3:
+            return InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
+        if request.transactional_id == "c" and asked.count("c") < 2:
+            return None
+        return InitProducerIdResponse(producer_id=7, producer_epoch=3)
 
-        world.on(InitProducerIdRequest, answer)
-        found = await world.admin.try_fence_producers(["a", "b", "d", "c"])
-        assert code(found["a"]) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert found["b"] == found["c"] == found["d"] == (7, 3)
-        asked = [request.transactional_id for _, request in world.asked(InitProducerIdRequest)]
-        assert [asked.count(name) for name in "abcd"] == [1, 3, 2, 1]
-        assert {request.transaction_timeout_ms for _, request in world.asked(InitProducerIdRequest)} == {3000}
-        with pytest.raises(KafkaError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
-            await world.admin.force_terminate_transaction("a")
-
-    play(story, request_timeout_ms="3000")
+    world.on(InitProducerIdRequest, answer)
+    found = await world.admin.try_fence_producers(["a", "b", "d", "c"])
+    assert code(found["a"]) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert found["b"] == found["c"] == found["d"] == (7, 3)
+    asked = [request.transactional_id for _, request in world.asked(InitProducerIdRequest)]
+    assert [asked.count(name) for name in "abcd"] == [1, 3, 2, 1]
+    assert {request.transaction_timeout_ms for _, request in world.asked(InitProducerIdRequest)} == {3000}
+    with pytest.raises(KafkaError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        await world.admin.force_terminate_transaction("a")
 
 
 # -- at brokers ---------------------------------------------------------------------------------------------------------------------------
@@ -449,15 +437,13 @@ async def test_a_question_to_any_broker_is_asked_again_while_that_can_help(world
     assert len(world.asked(DescribeClusterRequest)) == 3
 
 
-def test_what_the_version_lacks_is_said_and_not_dropped() -> None:
-    async def story(world: AdminWorld) -> None:
-        with pytest.raises(
-            KafkaError, match="UNSUPPORTED_VERSION: the broker is too old for this call: DESCRIBE_CLUSTER version 1 does not have the field"
-        ):
-            await world.admin.describe_cluster(include_fenced_brokers=True)
-        assert world.asked(DescribeClusterRequest) == []
-
-    play(story, served={ApiKey.DESCRIBE_CLUSTER: (0, 1)})
+@told_by(play, served={ApiKey.DESCRIBE_CLUSTER: (0, 1)})
+async def test_what_the_version_lacks_is_said_and_not_dropped(world: AdminWorld) -> None:
+    with pytest.raises(
+        KafkaError, match="UNSUPPORTED_VERSION: the broker is too old for this call: DESCRIBE_CLUSTER version 1 does not have the field"
+    ):
+        await world.admin.describe_cluster(include_fenced_brokers=True)
+    assert world.asked(DescribeClusterRequest) == []
 
 
 @told_by(play)
@@ -580,10 +566,8 @@ def test_every_call_for_several_items_has_both_forms() -> None:
     assert {name for name in names if name.startswith("try_") and name.removeprefix("try_") not in names} == set()
 
 
-def test_lost_connections_are_handed_out_as_kafka_errors() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.on(DescribeClusterRequest, lambda node, request: None)
-        with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
-            await world.admin.describe_cluster()
-
-    play(story, default_api_timeout_ms="1000", request_timeout_ms="1000")
+@told_by(play, default_api_timeout_ms="1000", request_timeout_ms="1000")
+async def test_lost_connections_are_handed_out_as_kafka_errors(world: AdminWorld) -> None:
+    world.on(DescribeClusterRequest, lambda node, request: None)
+    with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
+        await world.admin.describe_cluster()

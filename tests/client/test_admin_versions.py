@@ -80,13 +80,11 @@ async def test_what_is_no_group_of_the_new_protocol_is_described_as_a_classic_on
     assert all(request.include_authorized_operations for _, request in world.asked(DescribeGroupsRequest))
 
 
-def test_a_broker_without_the_new_protocol_is_asked_for_classic_groups() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.on(DescribeGroupsRequest, describe_classic)
-        found = await world.admin.describe_consumer_groups(["old"])
-        assert found["old"].state is GroupState.STABLE
-
-    play(story, served={ApiKey.CONSUMER_GROUP_DESCRIBE: (0, -1)})
+@told_by(play, served={ApiKey.CONSUMER_GROUP_DESCRIBE: (0, -1)})
+async def test_a_broker_without_the_new_protocol_is_asked_for_classic_groups(world: AdminWorld) -> None:
+    world.on(DescribeGroupsRequest, describe_classic)
+    found = await world.admin.describe_consumer_groups(["old"])
+    assert found["old"].state is GroupState.STABLE
 
 
 def listing(groups: dict[int, list[str]], failing: int = 0) -> object:
@@ -132,54 +130,48 @@ async def test_a_coordinator_that_loads_is_asked_again_for_its_groups(world: Adm
     assert sorted(world.nodes_asked(ListGroupsRequest)) == [1, 2, 2, 2, 3]
 
 
-def test_an_old_broker_says_neither_state_nor_type_and_cannot_choose_by_them() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.on(ListGroupsRequest, listing({1: ["consumer-a"]}))  # type: ignore[arg-type]
-        assert await world.admin.list_groups() == [GroupListing("consumer-a", None, "consumer", None)]
-        with pytest.raises(KafkaError, match=r"UNSUPPORTED_VERSION: .* up to version 3; filtering by states needs version 4"):
-            await world.admin.list_groups(states=["stable"])
-        with pytest.raises(KafkaError, match=r"UNSUPPORTED_VERSION: .* up to version 3; filtering by types needs version 5"):
-            await world.admin.list_groups(types=[GroupType.CLASSIC])
-        with pytest.raises(ValueError, match="'stabel' must be one of"):
-            await world.admin.list_groups(states=["stabel"])
-        assert len(world.asked(ListGroupsRequest)) == 3
-
-    play(story, served={ApiKey.LIST_GROUPS: (0, 3)})
+@told_by(play, served={ApiKey.LIST_GROUPS: (0, 3)})
+async def test_an_old_broker_says_neither_state_nor_type_and_cannot_choose_by_them(world: AdminWorld) -> None:
+    world.on(ListGroupsRequest, listing({1: ["consumer-a"]}))  # type: ignore[arg-type]
+    assert await world.admin.list_groups() == [GroupListing("consumer-a", None, "consumer", None)]
+    with pytest.raises(KafkaError, match=r"UNSUPPORTED_VERSION: .* up to version 3; filtering by states needs version 4"):
+        await world.admin.list_groups(states=["stable"])
+    with pytest.raises(KafkaError, match=r"UNSUPPORTED_VERSION: .* up to version 3; filtering by types needs version 5"):
+        await world.admin.list_groups(types=[GroupType.CLASSIC])
+    with pytest.raises(ValueError, match="'stabel' must be one of"):
+        await world.admin.list_groups(states=["stabel"])
+    assert len(world.asked(ListGroupsRequest)) == 3
 
 
-def test_offsets_of_several_groups_are_asked_for_one_by_one_where_it_has_to_be() -> None:
-    async def story(world: AdminWorld) -> None:
-        def answer(node: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
-            if request.group_id == "b":
-                return OffsetFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            unstable = request.group_id == "c" and len(world.asked(OffsetFetchRequest)) < 5
-            part = OffsetFetchResponse.OffsetFetchResponsePartition(
-                partition_index=0,
-                committed_offset=5,
-                committed_leader_epoch=2,
-                metadata="m",
-                error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if unstable else ErrorCode.NONE,
-            )
-            return OffsetFetchResponse(topics=[OffsetFetchResponse.OffsetFetchResponseTopic(name="t", partitions=[part])])
+@told_by(play, served={ApiKey.OFFSET_FETCH: (0, 7)})
+async def test_offsets_of_several_groups_are_asked_for_one_by_one_where_it_has_to_be(world: AdminWorld) -> None:
+    def answer(node: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        if request.group_id == "b":
+            return OffsetFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        unstable = request.group_id == "c" and len(world.asked(OffsetFetchRequest)) < 5
+        part = OffsetFetchResponse.OffsetFetchResponsePartition(
+            partition_index=0,
+            committed_offset=5,
+            committed_leader_epoch=2,
+            metadata="m",
+            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if unstable else ErrorCode.NONE,
+        )
+        return OffsetFetchResponse(topics=[OffsetFetchResponse.OffsetFetchResponseTopic(name="t", partitions=[part])])
 
-        world.on(OffsetFetchRequest, answer)
-        found = await world.admin.try_list_consumer_group_offsets({"a": None, "b": [P0], "c": [P0]}, require_stable=True)
-        assert code(found["b"]) is ErrorCode.GROUP_AUTHORIZATION_FAILED
-        assert found["a"] == found["c"] == {P0: (5, 2, "m")}
-        by_group = {request.group_id: request for _, request in world.asked(OffsetFetchRequest)}
-        assert by_group["a"].topics is None
-        assert [(each.name, each.partition_indexes) for each in by_group["b"].topics or ()] == [("t", [0])]
-        assert [request.group_id for _, request in world.asked(OffsetFetchRequest)] == ["a", "b", "c", "c", "c"]
-
-    play(story, served={ApiKey.OFFSET_FETCH: (0, 7)})
+    world.on(OffsetFetchRequest, answer)
+    found = await world.admin.try_list_consumer_group_offsets({"a": None, "b": [P0], "c": [P0]}, require_stable=True)
+    assert code(found["b"]) is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert found["a"] == found["c"] == {P0: (5, 2, "m")}
+    by_group = {request.group_id: request for _, request in world.asked(OffsetFetchRequest)}
+    assert by_group["a"].topics is None
+    assert [(each.name, each.partition_indexes) for each in by_group["b"].topics or ()] == [("t", [0])]
+    assert [request.group_id for _, request in world.asked(OffsetFetchRequest)] == ["a", "b", "c", "c", "c"]
 
 
-def test_a_broker_that_cannot_wait_for_stable_offsets_says_so() -> None:
-    async def story(world: AdminWorld) -> None:
-        with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION: the broker cannot wait for stable offsets"):
-            await world.admin.list_consumer_group_offsets(["a"], require_stable=True)
-
-    play(story, served={ApiKey.OFFSET_FETCH: (0, 6)})
+@told_by(play, served={ApiKey.OFFSET_FETCH: (0, 6)})
+async def test_a_broker_that_cannot_wait_for_stable_offsets_says_so(world: AdminWorld) -> None:
+    with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION: the broker cannot wait for stable offsets"):
+        await world.admin.list_consumer_group_offsets(["a"], require_stable=True)
 
 
 @told_by(play)
@@ -229,28 +221,24 @@ async def test_members_are_removed_by_name_or_all_and_each_has_its_outcome(world
     assert [(each.member_id, each.group_instance_id) for each in request.members] == [("", "i-1"), ("m-2", None)]
 
 
-def test_a_broker_that_cannot_remove_static_members_says_so() -> None:
-    async def story(world: AdminWorld) -> None:
-        with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION: the broker cannot remove members"):
-            await world.admin.remove_members_from_consumer_group("g", [MemberToRemove("i")])
-
-    play(story, served={ApiKey.LEAVE_GROUP: (0, 2)})
+@told_by(play, served={ApiKey.LEAVE_GROUP: (0, 2)})
+async def test_a_broker_that_cannot_remove_static_members_says_so(world: AdminWorld) -> None:
+    with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION: the broker cannot remove members"):
+        await world.admin.remove_members_from_consumer_group("g", [MemberToRemove("i")])
 
 
 # -- topics -------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_topics_are_described_by_metadata_where_there_are_no_pages() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.leaders = {"t": {0: 1, 1: 2}}
-        found = await world.admin.try_describe_topics(["t", "absent"])
-        topic = found["t"]
-        assert not isinstance(topic, KafkaError)
-        assert [(each.leader, each.eligible_leader_replicas) for each in topic.partitions.values()] == [(1, None), (2, None)]
-        assert str(found["absent"]) == "UNKNOWN_TOPIC_OR_PARTITION: topic absent does not exist"
-        assert [request.allow_auto_topic_creation for _, request in world.asked(MetadataRequest)] == [False]
-
-    play(story, served={ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, -1)})
+@told_by(play, served={ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, -1)})
+async def test_topics_are_described_by_metadata_where_there_are_no_pages(world: AdminWorld) -> None:
+    world.leaders = {"t": {0: 1, 1: 2}}
+    found = await world.admin.try_describe_topics(["t", "absent"])
+    topic = found["t"]
+    assert not isinstance(topic, KafkaError)
+    assert [(each.leader, each.eligible_leader_replicas) for each in topic.partitions.values()] == [(1, None), (2, None)]
+    assert str(found["absent"]) == "UNKNOWN_TOPIC_OR_PARTITION: topic absent does not exist"
+    assert [request.allow_auto_topic_creation for _, request in world.asked(MetadataRequest)] == [False]
 
 
 @told_by(play)
@@ -266,44 +254,38 @@ async def test_a_topic_whose_leader_is_being_made_is_asked_for_again(world: Admi
     assert (await world.admin.describe_topics(["t"]))["t"].name == "t"
 
 
-def test_ids_are_no_names_for_old_brokers() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.leaders = {"t": {0: 1}}
-        for call in (world.admin.try_describe_topics, world.admin.try_delete_topics):
-            found = await call([UUID(int=5)])
-            assert [code(each) for each in found.values()] == [ErrorCode.UNSUPPORTED_VERSION]
+@told_by(play, served={ApiKey.METADATA: (0, 11), ApiKey.DELETE_TOPICS: (0, 5)})
+async def test_ids_are_no_names_for_old_brokers(world: AdminWorld) -> None:
+    world.leaders = {"t": {0: 1}}
+    for call in (world.admin.try_describe_topics, world.admin.try_delete_topics):
+        found = await call([UUID(int=5)])
+        assert [code(each) for each in found.values()] == [ErrorCode.UNSUPPORTED_VERSION]
 
-        def answer(node: int, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-            each = DeleteTopicsResponse.DeletableTopicResult
-            return DeleteTopicsResponse(responses=[each(name=name) for name in request.topic_names])
+    def answer(node: int, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        each = DeleteTopicsResponse.DeletableTopicResult
+        return DeleteTopicsResponse(responses=[each(name=name) for name in request.topic_names])
 
-        world.on(DeleteTopicsRequest, answer)
-        await world.admin.delete_topics(["t"])
-        assert [request.topic_names for _, request in world.asked(DeleteTopicsRequest)] == [["t"]]
-
-    play(story, served={ApiKey.METADATA: (0, 11), ApiKey.DELETE_TOPICS: (0, 5)})
+    world.on(DeleteTopicsRequest, answer)
+    await world.admin.delete_topics(["t"])
+    assert [request.topic_names for _, request in world.asked(DeleteTopicsRequest)] == [["t"]]
 
 
 # -- the rest -----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_lists_only_client_metrics_is_asked_for_nothing_else() -> None:
-    async def story(world: AdminWorld) -> None:
-        each = ListConfigResourcesResponse.ConfigResource
-        world.on(ListConfigResourcesRequest, lambda node, request: ListConfigResourcesResponse(config_resources=[each(resource_name="m")]))
-        assert await world.admin.list_client_metrics_resources() == ["m"]
-        with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION: the broker can list only client-metrics resources"):
-            await world.admin.list_config_resources()
-
-    play(story, served={ApiKey.LIST_CONFIG_RESOURCES: (0, 0)})
+@told_by(play, served={ApiKey.LIST_CONFIG_RESOURCES: (0, 0)})
+async def test_a_broker_that_lists_only_client_metrics_is_asked_for_nothing_else(world: AdminWorld) -> None:
+    each = ListConfigResourcesResponse.ConfigResource
+    world.on(ListConfigResourcesRequest, lambda node, request: ListConfigResourcesResponse(config_resources=[each(resource_name="m")]))
+    assert await world.admin.list_client_metrics_resources() == ["m"]
+    with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION: the broker can list only client-metrics resources"):
+        await world.admin.list_config_resources()
 
 
-def test_a_filter_that_a_broker_lacks_is_not_dropped() -> None:
-    async def story(world: AdminWorld) -> None:
-        world.on(ListTransactionsRequest, lambda node, request: ListTransactionsResponse())
-        assert await world.admin.list_transactions(states=["ongoing"]) == []
-        found = await world.admin.try_list_transactions(transactional_id_pattern="a.*")
-        assert {code(each) for each in found.values()} == {ErrorCode.UNSUPPORTED_VERSION}
-        assert {tuple(request.state_filters) for _, request in world.asked(ListTransactionsRequest)} == {("Ongoing",)}
-
-    play(story, served={ApiKey.LIST_TRANSACTIONS: (0, 1)})
+@told_by(play, served={ApiKey.LIST_TRANSACTIONS: (0, 1)})
+async def test_a_filter_that_a_broker_lacks_is_not_dropped(world: AdminWorld) -> None:
+    world.on(ListTransactionsRequest, lambda node, request: ListTransactionsResponse())
+    assert await world.admin.list_transactions(states=["ongoing"]) == []
+    found = await world.admin.try_list_transactions(transactional_id_pattern="a.*")
+    assert {code(each) for each in found.values()} == {ErrorCode.UNSUPPORTED_VERSION}
+    assert {tuple(request.state_filters) for _, request in world.asked(ListTransactionsRequest)} == {("Ongoing",)}

@@ -185,32 +185,27 @@ def code(deferred: Deferred[Message]) -> ErrorCode:
     return deferred.error.code
 
 
-def test_requests_go_in_the_highest_version_that_both_know_within_the_bounds() -> None:
-    async def test(world: PeersWorld) -> None:
-        assert world.state is DialState.IDLE
-        assert await world.answer() == HeartbeatResponse(error_code=3)
-        assert await world.answer(at_most=2) == HeartbeatResponse(error_code=2)
-        assert await world.code(world.send(at_least=4)) is ErrorCode.UNSUPPORTED_VERSION
-        assert await world.code(world.send(request=VoteRequest())) is ErrorCode.UNSUPPORTED_VERSION, "the API is not served"
-        assert await world.answer() == HeartbeatResponse(error_code=3), "the connection is still there"
-        assert world.server.connections == 1
-        versions = world.peers.lines[Line(NODE, "rpc")].versions
-        assert versions is not None
-        assert versions.ranges == {12: (1, 3)}
-
-    story(test, ranges={12: (1, 3)})
+@told_by(story, ranges={12: (1, 3)})
+async def test_requests_go_in_the_highest_version_that_both_know_within_the_bounds(world: PeersWorld) -> None:
+    assert world.state is DialState.IDLE
+    assert await world.answer() == HeartbeatResponse(error_code=3)
+    assert await world.answer(at_most=2) == HeartbeatResponse(error_code=2)
+    assert await world.code(world.send(at_least=4)) is ErrorCode.UNSUPPORTED_VERSION
+    assert await world.code(world.send(request=VoteRequest())) is ErrorCode.UNSUPPORTED_VERSION, "the API is not served"
+    assert await world.answer() == HeartbeatResponse(error_code=3), "the connection is still there"
+    assert world.server.connections == 1
+    versions = world.peers.lines[Line(NODE, "rpc")].versions
+    assert versions is not None
+    assert versions.ranges == {12: (1, 3)}
 
 
-def test_what_the_version_found_cannot_say_is_refused_and_not_sent_without_it() -> None:
+@told_by(story, ranges={52: (0, 1)})
+async def test_what_the_version_found_cannot_say_is_refused_and_not_sent_without_it(world: PeersWorld) -> None:
     """A pre-vote to a voter of Kafka 3.9 must not become a vote."""
-
-    async def test(world: PeersWorld) -> None:
-        partition = VoteRequest.PartitionData(pre_vote=True)
-        request = VoteRequest(topics=[VoteRequest.TopicData(topic_name="t", partitions=[partition])])
-        assert await world.code(world.send(request=request)) is ErrorCode.UNSUPPORTED_VERSION
-        assert world.server.requests == []
-
-    story(test, ranges={52: (0, 1)})
+    partition = VoteRequest.PartitionData(pre_vote=True)
+    request = VoteRequest(topics=[VoteRequest.TopicData(topic_name="t", partitions=[partition])])
+    assert await world.code(world.send(request=request)) is ErrorCode.UNSUPPORTED_VERSION
+    assert world.server.requests == []
 
 
 @told_by(story)
@@ -240,53 +235,47 @@ def test_each_purpose_has_a_connection_of_its_own_and_what_is_parked_holds_up_no
     story(test, serve)
 
 
-def test_requests_are_pipelined_and_answered_in_their_order() -> None:
-    async def test(world: PeersWorld) -> None:
-        sent = [world.send(request=HeartbeatRequest(group_id="g", generation_id=number), timeout_s=1) for number in range(50)]
-        for each in sent:
-            await world.settled(each)
-        assert [each.result().error_code for each in sent] == list(range(50))  # type: ignore[attr-defined]
-        assert world.server.connections == 1
-
-    story(test, lambda request, version: HeartbeatResponse(error_code=request.generation_id))  # type: ignore[attr-defined]
+@told_by(story, lambda request, version: HeartbeatResponse(error_code=request.generation_id))
+async def test_requests_are_pipelined_and_answered_in_their_order(world: PeersWorld) -> None:
+    sent = [world.send(request=HeartbeatRequest(group_id="g", generation_id=number), timeout_s=1) for number in range(50)]
+    for each in sent:
+        await world.settled(each)
+    assert [each.result().error_code for each in sent] == list(range(50))  # type: ignore[attr-defined]
+    assert world.server.connections == 1
 
 
-def test_nobody_there_fails_at_once_backs_off_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(world: PeersWorld) -> None:
-        begin = world.loop.time()
-        with caplog.at_level(logging.INFO):
-            assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
-            assert world.loop.time() - begin < 0.01
-            assert world.state is DialState.BACKING_OFF
-            refused = world.send()
-            assert refused.done, "no new attempt before the pause is over"
-            assert "Connection refused" in str(refused.error) or "no listener at" in str(refused.error)
-            while world.loop.time() < begin + 5:
-                await world.code(world.send())
-                await asyncio.sleep(0.01)
-            assert len(caplog.messages) == 1, caplog.messages
-            await world.server.start()
-            await asyncio.sleep(0.5)
-            assert await world.answer() == HeartbeatResponse(error_code=4)
-        assert [line.split(":")[0] for line in caplog.messages] == ["node 2 at peer", "node 2 at peer"]
-        assert "cannot be reached" in caplog.messages[0]
-        assert "reached again" in caplog.messages[1]
-
-    story(test, up=False)
-
-
-def test_a_request_is_late_after_its_own_time_and_takes_down_the_others_as_lost() -> None:
-    async def test(world: PeersWorld) -> None:
-        patient = world.send(timeout_s=60)
-        await asyncio.sleep(1)
-        begin = world.loop.time()
-        late = world.send(timeout_s=2)
-        assert await world.code(late) is ErrorCode.REQUEST_TIMED_OUT
-        assert world.loop.time() - begin == pytest.approx(2, abs=0.01)
-        assert code(patient) is ErrorCode.NETWORK_EXCEPTION, "the connection cannot be used any more"
+@told_by(story, up=False)
+async def test_nobody_there_fails_at_once_backs_off_and_is_said_once(world: PeersWorld, caplog: pytest.LogCaptureFixture) -> None:
+    begin = world.loop.time()
+    with caplog.at_level(logging.INFO):
+        assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
+        assert world.loop.time() - begin < 0.01
         assert world.state is DialState.BACKING_OFF
+        refused = world.send()
+        assert refused.done, "no new attempt before the pause is over"
+        assert "Connection refused" in str(refused.error) or "no listener at" in str(refused.error)
+        while world.loop.time() < begin + 5:
+            await world.code(world.send())
+            await asyncio.sleep(0.01)
+        assert len(caplog.messages) == 1, caplog.messages
+        await world.server.start()
+        await asyncio.sleep(0.5)
+        assert await world.answer() == HeartbeatResponse(error_code=4)
+    assert [line.split(":")[0] for line in caplog.messages] == ["node 2 at peer", "node 2 at peer"]
+    assert "cannot be reached" in caplog.messages[0]
+    assert "reached again" in caplog.messages[1]
 
-    story(test, lambda *_: Deferred())
+
+@told_by(story, lambda *_: Deferred())
+async def test_a_request_is_late_after_its_own_time_and_takes_down_the_others_as_lost(world: PeersWorld) -> None:
+    patient = world.send(timeout_s=60)
+    await asyncio.sleep(1)
+    begin = world.loop.time()
+    late = world.send(timeout_s=2)
+    assert await world.code(late) is ErrorCode.REQUEST_TIMED_OUT
+    assert world.loop.time() - begin == pytest.approx(2, abs=0.01)
+    assert code(patient) is ErrorCode.NETWORK_EXCEPTION, "the connection cannot be used any more"
+    assert world.state is DialState.BACKING_OFF
 
 
 @told_by(story)
@@ -356,20 +345,18 @@ async def test_a_connection_that_ends_while_nothing_is_asked_costs_nobody_anythi
     assert await world.answer() == HeartbeatResponse(error_code=4)
 
 
-def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
-    async def test(world: PeersWorld) -> None:
+@told_by(story, idle_s=60)
+async def test_an_idle_connection_is_closed_and_opened_again_when_needed(world: PeersWorld) -> None:
+    await world.answer()
+    for _ in range(5):
+        await asyncio.sleep(50)
         await world.answer()
-        for _ in range(5):
-            await asyncio.sleep(50)
-            await world.answer()
-        assert world.server.connections == 1
-        await asyncio.sleep(130)
-        assert world.state is DialState.IDLE
-        assert not world.server.acceptor.connections
-        await world.answer()
-        assert world.server.connections == 2
-
-    story(test, idle_s=60)
+    assert world.server.connections == 1
+    await asyncio.sleep(130)
+    assert world.state is DialState.IDLE
+    assert not world.server.acceptor.connections
+    await world.answer()
+    assert world.server.connections == 2
 
 
 def test_a_request_that_waits_longer_than_the_idle_time_keeps_its_connection() -> None:
@@ -388,14 +375,12 @@ def test_a_request_that_waits_longer_than_the_idle_time_keeps_its_connection() -
     story(test, serve, idle_s=60)
 
 
-def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
-    async def test(world: PeersWorld) -> None:
-        sent = world.send()
-        assert await world.code(sent) is ErrorCode.NETWORK_EXCEPTION
-        assert "malformed response" in str(sent.error)
-        assert world.state is DialState.BACKING_OFF
-
-    story(test, lambda *_: b"\0")
+@told_by(story, lambda *_: b"\x00")
+async def test_an_answer_that_makes_no_sense_ends_the_connection(world: PeersWorld) -> None:
+    sent = world.send()
+    assert await world.code(sent) is ErrorCode.NETWORK_EXCEPTION
+    assert "malformed response" in str(sent.error)
+    assert world.state is DialState.BACKING_OFF
 
 
 def test_a_peer_that_speaks_another_protocol_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -417,43 +402,37 @@ async def test_an_address_that_cannot_be_resolved_is_an_error_like_others(world:
     assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
 
 
-def test_no_more_wait_than_is_allowed() -> None:
-    async def test(world: PeersWorld) -> None:
-        sent = [world.send() for _ in range(4)]
-        assert [each.done for each in sent] == [False, False, False, True]
-        assert code(sent[3]) is ErrorCode.NETWORK_EXCEPTION
-        for each in sent[:3]:
-            await world.settled(each)
-
-    story(test, max_waiting=3)
+@told_by(story, max_waiting=3)
+async def test_no_more_wait_than_is_allowed(world: PeersWorld) -> None:
+    sent = [world.send() for _ in range(4)]
+    assert [each.done for each in sent] == [False, False, False, True]
+    assert code(sent[3]) is ErrorCode.NETWORK_EXCEPTION
+    for each in sent[:3]:
+        await world.settled(each)
 
 
-def test_lines_are_bounded_and_forgotten_when_they_have_no_connection() -> None:
-    async def test(world: PeersWorld) -> None:
-        await world.answer("one")
-        await world.answer("two")
-        assert code(world.send("three")) is ErrorCode.NETWORK_EXCEPTION
-        await asyncio.sleep(130)
-        assert not world.peers.lines
-        assert await world.answer("three") == HeartbeatResponse(error_code=4)
-
-    story(test, max_lines=2, idle_s=60)
+@told_by(story, max_lines=2, idle_s=60)
+async def test_lines_are_bounded_and_forgotten_when_they_have_no_connection(world: PeersWorld) -> None:
+    await world.answer("one")
+    await world.answer("two")
+    assert code(world.send("three")) is ErrorCode.NETWORK_EXCEPTION
+    await asyncio.sleep(130)
+    assert not world.peers.lines
+    assert await world.answer("three") == HeartbeatResponse(error_code=4)
 
 
-def test_closing_ends_everything() -> None:
-    async def test(world: PeersWorld) -> None:
-        await world.answer("idle")
-        parked = world.send("parked", request=VoteRequest())
-        await asyncio.sleep(1)
-        waiting = world.send("dialling")
-        world.peers.close()
-        assert code(parked) is ErrorCode.NETWORK_EXCEPTION
-        assert code(waiting) is ErrorCode.NETWORK_EXCEPTION
-        assert code(world.send()) is ErrorCode.NETWORK_EXCEPTION
-        await asyncio.sleep(1)
-        assert not world.server.acceptor.connections
-
-    story(test, lambda request, version: Deferred() if isinstance(request, VoteRequest) else echo(request, version))
+@told_by(story, lambda request, version: Deferred() if isinstance(request, VoteRequest) else echo(request, version))
+async def test_closing_ends_everything(world: PeersWorld) -> None:
+    await world.answer("idle")
+    parked = world.send("parked", request=VoteRequest())
+    await asyncio.sleep(1)
+    waiting = world.send("dialling")
+    world.peers.close()
+    assert code(parked) is ErrorCode.NETWORK_EXCEPTION
+    assert code(waiting) is ErrorCode.NETWORK_EXCEPTION
+    assert code(world.send()) is ErrorCode.NETWORK_EXCEPTION
+    await asyncio.sleep(1)
+    assert not world.server.acceptor.connections
 
 
 def test_an_exchange_has_ten_messages_and_no_more() -> None:
@@ -534,25 +513,23 @@ def test_requests_wait_while_a_login_is_renewed() -> None:
     story(test, serve, SECURED, login=Exchange)
 
 
-def test_a_login_of_a_lost_connection_does_not_end_the_next_dial() -> None:
-    async def test(world: PeersWorld) -> None:
-        world.loop.slow_jobs(1, (5.0, 5.0))
-        first = world.send()
-        await asyncio.sleep(1)
-        for connection in list(world.server.acceptor.connections):
-            connection.abort()
-        assert await world.code(first) is ErrorCode.NETWORK_EXCEPTION
-        await asyncio.sleep(3)
-        world.loop.network.cut("127.0.0.1", "peer")
-        second = world.send()
-        await asyncio.sleep(2)
-        assert world.state is DialState.DIALLING
-        world.peers.close()
-        assert code(second) is ErrorCode.NETWORK_EXCEPTION
-        await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}, "the dial is cancelled"
-
-    story(test, secured, SECURED, login=lambda: Exchange(takes_long=True))
+@told_by(story, secured, SECURED, login=lambda: Exchange(takes_long=True))
+async def test_a_login_of_a_lost_connection_does_not_end_the_next_dial(world: PeersWorld) -> None:
+    world.loop.slow_jobs(1, (5.0, 5.0))
+    first = world.send()
+    await asyncio.sleep(1)
+    for connection in list(world.server.acceptor.connections):
+        connection.abort()
+    assert await world.code(first) is ErrorCode.NETWORK_EXCEPTION
+    await asyncio.sleep(3)
+    world.loop.network.cut("127.0.0.1", "peer")
+    second = world.send()
+    await asyncio.sleep(2)
+    assert world.state is DialState.DIALLING
+    world.peers.close()
+    assert code(second) is ErrorCode.NETWORK_EXCEPTION
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "the dial is cancelled"
 
 
 def test_peers_work_over_real_sockets() -> None:
