@@ -415,6 +415,19 @@ async def test_a_deposed_controller_judges_nobody_by_what_it_heard_before(loop: 
 
 
 @in_virtual_time
+async def test_a_controller_that_stops_notes_no_more_heartbeats(loop: SimulatedLoop) -> None:
+    cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER})
+    await cluster.start()
+    broker = cluster.nodes[1].broker
+    assert broker is not None
+    parts = broker.node.controller
+    assert parts is not None
+    assert parts.heartbeat_connections is not None
+    await cluster.nodes[1].stop()
+    assert parts.heartbeat_connections is None
+
+
+@in_virtual_time
 async def test_a_broker_that_is_cut_off_has_its_session(loop: SimulatedLoop) -> None:
     cluster = Cluster(loop, {1: CONTROLLER, 4: BROKER})
     await cluster.start()
