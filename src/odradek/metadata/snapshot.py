@@ -64,16 +64,7 @@ def _configuration_records(image: MetadataImage) -> Iterator[VersionedRecord]:
 def _security_records(image: MetadataImage) -> Iterator[VersionedRecord]:
     for acl_id, acl in image.acls.entries.items():
         yield VersionedRecord(
-            AccessControlEntryRecord(
-                id=acl_id,
-                resource_type=acl.resource_type,
-                resource_name=acl.resource_name,
-                pattern_type=acl.pattern_type,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission_type,
-            ),
+            AccessControlEntryRecord(id=acl_id, **acl._asdict()),
             0,
         )
     for (mechanism, user), credential in image.scram.credentials.items():

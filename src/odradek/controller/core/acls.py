@@ -80,16 +80,7 @@ def _record(context: ControllerContext, entry: AccessControlEntry) -> AccessCont
     acl_id = random_uuid(context.rng)
     while acl_id in context.state.acls:
         acl_id = random_uuid(context.rng)
-    return AccessControlEntryRecord(
-        id=acl_id,
-        resource_type=entry.resource_type,
-        resource_name=entry.resource_name,
-        pattern_type=entry.pattern_type,
-        principal=entry.principal,
-        host=entry.host,
-        operation=entry.operation,
-        permission_type=entry.permission_type,
-    )
+    return AccessControlEntryRecord(id=acl_id, **entry._asdict())
 
 
 def _problem(entry: AccessControlEntry) -> KafkaError | None:

@@ -36,12 +36,7 @@ def handle(
     ]
     check_changes(changes, check)
     judged = judge_values(changes, context.services, replace=True)
-
-    def rest() -> AlterConfigsRequest:
-        left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
-        return AlterConfigsRequest(resources=left, validate_only=request.validate_only)
-
-    return answer_changes(context, broker, changes, judged, rest, AlterConfigsResponse)
+    return answer_changes(context, broker, request, changes, judged, AlterConfigsResponse)
 
 
 error_response = alter_configs_error

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
@@ -149,22 +149,22 @@ def _judge(wanted: Sequence[tuple[Change, Mapping[str, str]]], dynamic: DynamicB
 def answer_changes(
     context: RequestContext,
     broker: BrokerParts,
+    request: Request,
     changes: Sequence[Change],
     judged: Deferred[None],
-    rest: Callable[[], Request],
     response: type[Response],
 ) -> Response | Deferred[Response]:
-    """Return the response to `changes` once they are judged. `rest` builds the request to the controller for the open changes."""
+    """Return the response to `changes`, those of `request`, once they are judged. The controller decides the open ones."""
     if judged.done:
         judged.result()
-        return _ask_controller(context, broker, changes, rest(), response)
+        return _ask_controller(context, broker, request, changes, response)
     answer: Deferred[Response] = Deferred()
 
     def go_on(done: Deferred[None]) -> None:
         if done.error is not None:
             answer.fail(done.error)
             return
-        asked = _ask_controller(context, broker, changes, rest(), response)
+        asked = _ask_controller(context, broker, request, changes, response)
         if isinstance(asked, Deferred):
             asked.into(answer)
         else:
@@ -175,9 +175,11 @@ def answer_changes(
 
 
 def _ask_controller(
-    context: RequestContext, broker: BrokerParts, changes: Sequence[Change], rest: Request, response: type[Response]
+    context: RequestContext, broker: BrokerParts, request: Request, changes: Sequence[Change], response: type[Response]
 ) -> Response | Deferred[Response]:
-    if not rest.resources:
+    left: list[Any] = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
+    rest = type(request)(resources=left, validate_only=request.validate_only)
+    if not left:
         return _respond(changes, {}, response)
 
     def answered(message: Message) -> Response:

@@ -52,12 +52,7 @@ def handle(
     ]
     check_changes(changes, check)
     judged = judge_values(changes, context.services, replace=False)
-
-    def rest() -> IncrementalAlterConfigsRequest:
-        left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
-        return IncrementalAlterConfigsRequest(resources=left, validate_only=request.validate_only)
-
-    return answer_changes(context, broker, changes, judged, rest, IncrementalAlterConfigsResponse)
+    return answer_changes(context, broker, request, changes, judged, IncrementalAlterConfigsResponse)
 
 
 error_response = incremental_alter_configs_error

@@ -174,19 +174,7 @@ def _removed(removals: Sequence[Removal]) -> list[FilterResult]:
         FilterResult(
             error_code=ErrorCode.NONE if removal.error is None else removal.error.code,
             error_message=None if removal.error is None else removal.error.message,
-            matching_acls=[
-                Matching(
-                    error_message=None,
-                    resource_type=entry.resource_type,
-                    resource_name=entry.resource_name,
-                    pattern_type=entry.pattern_type,
-                    principal=entry.principal,
-                    host=entry.host,
-                    operation=entry.operation,
-                    permission_type=entry.permission_type,
-                )
-                for entry in removal.removed
-            ],
+            matching_acls=[Matching(error_message=None, **entry._asdict()) for entry in removal.removed],
         )
         for removal in removals
     ]

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from odradek.metrics.registry import read_one
+
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.handlers.services import Services
@@ -24,12 +26,7 @@ def add_process(registry: Registry, clock: Clock) -> None:
     begun = clock.monotonic()
 
     def add(name: str, of: Callable[[], float | None]) -> None:
-        def read() -> Iterator[Series]:
-            value = of()
-            if value is not None:
-                yield (), (), value
-
-        registry.add(f"odradek:type=Process,name={name}", read)
+        registry.add(f"odradek:type=Process,name={name}", read_one(of, lambda value: value))
 
     add("UptimeSeconds", lambda: clock.monotonic() - begun)
     add("CpuSeconds", time.process_time)
@@ -42,11 +39,7 @@ def add_clients(registry: Registry, own: ClientTelemetry | None) -> None:
     """Register client-metrics; they have no values unless clients are asked for metrics."""
 
     def add(name: str, of: Callable[[Telemetry], int]) -> None:
-        def read() -> Iterator[Series]:
-            if own is not None:
-                yield (), (), of(own.telemetry)
-
-        registry.add(f"kafka.server:type=client-metrics.{name}", read)
+        registry.add(f"kafka.server:type=client-metrics.{name}", read_one(lambda: own, lambda found: of(found.telemetry)))
 
     add("instance-count", len)
     add("unknown-subscription-request-count", lambda found: found.counts.unknown)

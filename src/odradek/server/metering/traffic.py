@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode
 from odradek.metrics.catalogue import QUOTAS, TRAFFIC
+from odradek.metrics.registry import read_one
 from odradek.metrics.requests import Measured, Reading
 from odradek.metrics.traffic import FIELDS, TOPIC_FIELDS
 
@@ -58,11 +60,7 @@ def add_forwarding(registry: Registry, forwarder: Callable[[], Forwarder | None]
     """Register ForwardingManager: requests forwarded to the active controller."""
 
     def add(name: str, of: Callable[[Forwarder], float]) -> None:
-        def read() -> Iterator[Series]:
-            made = forwarder()
-            yield (), (), 0 if made is None else of(made)
-
-        registry.add(f"kafka.server:type=ForwardingManager.{name}", read)
+        registry.add(f"kafka.server:type=ForwardingManager.{name}", read_one(forwarder, of, 0))
 
     add("QueueLength", lambda forwarder: forwarder.under_way)
 
@@ -112,20 +110,12 @@ class RequestSource:
 
     def _versions(self) -> Iterator[Series]:
         for name, parts in self._parts():
-            counts: dict[int, int] = {}
-            for part in parts:
-                for version, count in part.versions.items():
-                    counts[version] = counts.get(version, 0) + count
-            for version, count in sorted(counts.items()):
+            for version, count in _sums(part.versions for part in parts):
                 yield _VERSION, (name, str(version)), count
 
     def _errors(self) -> Iterator[Series]:
         for name, parts in sorted(self._requests.parts().items()):
-            counts: dict[int, int] = {}
-            for part in parts:
-                for code, count in part.errors.items():
-                    counts[code] = counts.get(code, 0) + count
-            for code, count in sorted(counts.items()):
+            for code, count in _sums(part.errors for part in parts):
                 yield _ERROR, (name, _error_name(code)), count
 
     def _distributions(self, of: Callable[[Reading], Distribution]) -> Iterator[Series | None]:
@@ -139,6 +129,14 @@ class RequestSource:
                 reading = self._readings[name] = Reading(parts, now)
                 yield None
             yield _REQUEST, (name,), of(reading)
+
+
+def _sums(counts: Iterable[Mapping[int, int]]) -> list[tuple[int, int]]:
+    """Return each number with the sum of its counts, sorted by number."""
+    total: Counter[int] = Counter()
+    for each in counts:
+        total.update(each)
+    return sorted(total.items())
 
 
 def _error_name(code: int) -> str:
