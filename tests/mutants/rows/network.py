@@ -22,7 +22,11 @@ ROWS = {
         ("or (harm and not self._patient)", "", "a node that fails each request is dialled without a pause"),
     ],
     "network/dialling.py": [
-        ("        except Exception as error:", "        except OdradekError as error:", "an error of a library leaves a connection paused"),
+        (
+            "        except Exception as error:",
+            "        except ConnectionLost as error:",
+            "an error of a library leaves a connection paused",
+        ),
         ("connection.pause()", "pass", "a request during re-authentication breaks the connection"),
     ],
     "network/eviction.py": [
