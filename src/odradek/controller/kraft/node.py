@@ -125,7 +125,9 @@ class KRaftNode:
         self._started = False
         self._stopped = False
         self.raft = _new_raft(log, config, directory_id, rng, endpoints)
-        new_core = core_factory or (lambda journal: _new_core(config, cluster_id, rng, journal, policies))
+        new_core: Callable[[UndoJournal], QuorumControllerCore] = core_factory or (
+            lambda journal: _new_core(config, cluster_id, rng, journal, policies)
+        )
         self._controller = self._new_controller(new_core, disk) if config.is_controller else None
         self.loader = MetadataLoader(tolerant=not config.is_controller)
         self._left: Deferred[None] | None = None
