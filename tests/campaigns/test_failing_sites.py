@@ -11,7 +11,7 @@ from tests.campaigns.failing_sites import Fault, Site, play
 EPOCHS = Site("create", "_write_lines < write_epoch_checkpoint")
 FLUSH_OF_A_MOVE = Site("fsync", "Flush.run < FutureReplicas._flush.run")
 DELETION = Site("rename", "Log.rename_directory < LogManager._dispose")
-NEW_LOG = Site("mkdir", "LogManager._make_files < LogManager._new_log")
+NEW_LOG = Site("mkdir", "make_log < LogCreation.run")
 
 
 def test_a_fault_is_read_as_it_was_printed() -> None:

@@ -17,6 +17,7 @@ import os, signal, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
 def leave(*_):
     child.kill()
+    child.wait()
     sys.exit(3)
 def stay(*_):
     os.kill(os.getppid(), signal.SIGUSR1)
